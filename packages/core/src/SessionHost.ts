@@ -139,10 +139,13 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
         hold: Effect.asVoid(Effect.ignore(RcMap.get(map, slot))), // a hold on a map that is closing is not needed
         died: (reason) =>
           Effect.suspend(() => {
-            if (reason === "defect") {
-              defects.set(session, [...(defects.get(session) ?? []), clock.unsafeCurrentTimeMillis()])
-            }
-            return bury(slot)
+            if (reason === "superseded") return bury(slot)
+            defects.set(session, [...(defects.get(session) ?? []), clock.unsafeCurrentTimeMillis()])
+            // What it left open is closed, and what waits goes on, without waiting for the next message.
+            const rebuild = Effect.scoped(open(session)).pipe(
+              Effect.catchAll((error) => Effect.logWarning(`Session "${session}" was not rebuilt: ${error.message}`))
+            )
+            return Effect.zipRight(bury(slot), Effect.asVoid(Effect.forkDaemon(rebuild)))
           })
       })
       refs.set(session, ref)
@@ -172,7 +175,9 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
       return Effect.asVoid(Effect.forkDaemon(RcMap.invalidate(map, slot)))
     })
 
-  const open = (session: SessionKey) =>
+  const open = (
+    session: SessionKey
+  ): Effect.Effect<SessionRef, SessionBusy | StoreUnavailable, Scope.Scope> =>
     Effect.suspend(() => {
       const slot = slots.get(session) ?? { session }
       slots.set(session, slot)

@@ -154,3 +154,70 @@ export const text = (events: ReadonlyArray<AgentEvent>): string => {
   }
   return all
 }
+
+/** A store whose appends a test can refuse, hold back, or end for good. */
+export interface FaultyStore {
+  readonly layer: Layer.Layer<TranscriptStore.TranscriptStore>
+  /** Runs before each append; what it fails with is what the append fails with. */
+  readonly beforeAppend: (
+    f: (append: TranscriptStore.Append) => Effect.Effect<void, TranscriptStore.AppendError>
+  ) => Effect.Effect<void>
+  /** Runs after each append that was written; what it fails with is what the caller is told. */
+  readonly afterAppend: (
+    f: (append: TranscriptStore.Append) => Effect.Effect<void, TranscriptStore.AppendError>
+  ) => Effect.Effect<void>
+  readonly appends: Effect.Effect<ReadonlyArray<TranscriptStore.Append>>
+  /** The store behind it, which never fails. */
+  readonly behind: TranscriptStore.TranscriptStore["Type"]
+}
+
+export const faultyStore = (
+  behind?: TranscriptStore.TranscriptStore["Type"]
+): Effect.Effect<FaultyStore> =>
+  Effect.map(behind === undefined ? TranscriptStore.makeMemory : Effect.succeed(behind), (behind) => {
+    let before: (append: TranscriptStore.Append) => Effect.Effect<void, TranscriptStore.AppendError> = () => Effect.void
+    let after = before
+    const appends: Array<TranscriptStore.Append> = []
+    return {
+      behind,
+      layer: Layer.succeed(TranscriptStore.TranscriptStore, {
+        ...behind,
+        append: (append) =>
+          Effect.suspend(() => before(append)).pipe(
+            Effect.zipRight(behind.append(append)),
+            Effect.zipRight(Effect.suspend(() => {
+              appends.push(append)
+              return after(append)
+            }))
+          )
+      }),
+      beforeAppend: (f) =>
+        Effect.sync(() => {
+          before = f
+        }),
+      afterAppend: (f) =>
+        Effect.sync(() => {
+          after = f
+        }),
+      appends: Effect.sync(() => appends.slice())
+    }
+  })
+
+/**
+ * Runs an effect in a world and then ends the world as a kill does: nothing that it does while it goes down reaches the
+ * store.
+ */
+export const killedWorld = <A, E>(
+  store: TranscriptStore.TranscriptStore["Type"],
+  answers: ScriptedModel.Answers,
+  effect: Effect.Effect<A, E, World | Scope.Scope>,
+  options: Options = {}
+) =>
+  Effect.gen(function*() {
+    const faulty = yield* faultyStore(store)
+    return yield* effect.pipe(
+      Effect.zipLeft(faulty.beforeAppend(() => Effect.never)),
+      Effect.scoped,
+      Effect.provide(world(answers, { ...options, store: faulty.layer }))
+    )
+  })

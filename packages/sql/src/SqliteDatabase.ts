@@ -102,6 +102,8 @@ export const open = (
         })
       }
       yield* sql.unsafe(`PRAGMA synchronous = ${options.synchronous === "full" ? "FULL" : "NORMAL"}`)
+      // A checkpoint waits for the disk, and the event loop with it: every 16 MB, not every 4
+      yield* sql.unsafe("PRAGMA wal_autocheckpoint = 4000")
       yield* Migrator.make({})({ loader: Migrator.fromRecord(migrations), table: migrationsTable }).pipe(
         Effect.catchSomeDefect(asMigrationError),
         Effect.provideService(SqlClient.SqlClient, sql)
@@ -112,8 +114,8 @@ export const open = (
       }
     }).pipe(
       Effect.retry({ while: isBusy, schedule: Schedule.intersect(backoff, Schedule.recurUpTo(busyLimitMs)) }),
-      Effect.catchAll((error) =>
-        Effect.fail(error instanceof DatabaseTooNew || error instanceof DatabaseUnusable ? error : unusable(error))
+      Effect.mapError((error) =>
+        error instanceof DatabaseTooNew || error instanceof DatabaseUnusable ? error : unusable(error)
       )
     )
   return connect.pipe(

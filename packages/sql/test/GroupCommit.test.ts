@@ -12,6 +12,11 @@ const append = (session: string): Append => ({
   rows: [{ session, seq: 1 } as unknown as Journal.Row]
 })
 
+const large = (session: string, length: number): Append => {
+  const one = append(session)
+  return { ...one, rows: one.rows.map((row) => ({ ...row, payload: "x".repeat(length) })) }
+}
+
 const failing = (code: string) => Effect.fail(new SqlError({ cause: Object.assign(new Error(code), { code }) }))
 
 /** A writer over a database that answers as told, and the sessions of each statement that it was given. */
@@ -81,15 +86,25 @@ describe("GroupCommit", () => {
   it.scoped("puts at most 1 MiB of text into one statement, unless a single append has more", () =>
     Effect.gen(function*() {
       const { statements, write } = yield* writer(() => Effect.void)
-      const large = (session: string, length: number): Append => {
-        const one = append(session)
-        return { ...one, rows: one.rows.map((row) => ({ ...row, payload: "x".repeat(length) })) }
-      }
       yield* Effect.forEach(
         [large("a", 600_000), large("b", 400_000), large("c", 400_000), large("d", 2_000_000), large("e", 1)],
         write,
         { concurrency: "unbounded", discard: true }
       )
       assert.deepStrictEqual(statements, ["ab", "c", "d", "e"])
+    }))
+
+  it.scoped("tries what was busy again before what waited behind it", () =>
+    Effect.gen(function*() {
+      const { statements, write } = yield* writer((_, call) => call === 1 ? failing("SQLITE_BUSY") : Effect.void)
+      const fiber = yield* Effect.fork(
+        Effect.forEach([large("a", 600_000), large("b", 600_000)], write, { concurrency: "unbounded", discard: true })
+      )
+      yield* Effect.repeat(Effect.zipRight(Effect.yieldNow(), TestClock.sleeps()), {
+        until: (sleeps) => sleeps.length > 0
+      })
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(statements, ["a", "a", "b"])
     }))
 })

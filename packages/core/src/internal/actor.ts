@@ -176,7 +176,7 @@ export class Actor {
             : Effect.logError("A session's actor died by a fault and will be rebuilt from its journal", exit.cause),
           Effect.suspend(() => {
             this.close()
-            return this.deps.died(this.superseded ? "superseded" : "defect")
+            return Effect.zipRight(this.letGo, this.deps.died(this.superseded ? "superseded" : "defect"))
           })
         )
         : Effect.void
@@ -202,14 +202,16 @@ export class Actor {
         this.held = yield* Scope.make()
         yield* Scope.extend(this.deps.hold, this.held)
       } else if (!busy) {
-        if (this.held !== null) {
-          const held = this.held
-          this.held = null
-          yield* Scope.close(held, Exit.void)
-        }
+        yield* this.letGo
         for (const resume of this.idle.splice(0)) resume()
       }
     }
+  })
+
+  private readonly letGo: Effect.Effect<void> = Effect.suspend(() => {
+    const { held } = this
+    this.held = null
+    return held === null ? Effect.void : Scope.close(held, Exit.void)
   })
 
   /** Answers everyone who still waits. Synchronous, and safe to call twice. */

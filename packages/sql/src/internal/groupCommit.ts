@@ -117,6 +117,7 @@ export const make = (options: {
       queue.splice(0, queue.length, ...kept)
     })
 
+    // The pauses have no end, so there is none to learn of.
     const turn = Effect.flatMap(
       Effect.zipRight(gather, write),
       (busy) => busy ? Effect.zipRight(expire, Effect.ignore(pause.next(undefined))) : pause.reset

@@ -486,6 +486,8 @@ const replay = (session: Session, follower: Follower, after: Cursor | undefined)
       })
     }
   }
+  // What is replayed is bounded by what is kept, and does not count against the follower.
+  follower.others = Number.NEGATIVE_INFINITY
   for (const { count, event } of session.kept) {
     if (count <= from.count) {
       // what happened before still says which runs belong to this one
@@ -498,7 +500,6 @@ const replay = (session: Session, follower: Follower, after: Cursor | undefined)
     offer(follower, event)
   }
   catchUp(session.count + 1, null)
-  // What is replayed is bounded by what is kept, and does not count against the follower.
   follower.others = 0
 }
 

@@ -40,12 +40,11 @@ export const make = (
     const activation = yield* Ids.uuid
     const freshId = (yield* Ids.uuid) as SessionId
     const clock = yield* Effect.clock
-    const scope = yield* Effect.scope
-    const actor = new Actor({ key, deps, scope, clock, activation, freshId, rows })
+    const actor = new Actor({ key, deps, clock, activation, freshId, rows })
     yield* Effect.addFinalizer(() => Effect.sync(() => actor.close()))
     yield* actor.work.pipe(
       Effect.annotateLogs({ module: "SessionActor", fiber: "actor", session: key }),
-      Effect.forkIn(scope)
+      Effect.forkScoped
     )
     return actor.ref
   })

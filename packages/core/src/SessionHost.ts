@@ -136,7 +136,7 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
       const ref = yield* SessionActor.make(session, {
         ...dependencies,
         recoverAs: recent.length > 0 ? "failed" : "interrupted",
-        hold: Effect.asVoid(Effect.ignore(RcMap.get(map, slot))), // a hold on a map that is closing is not needed
+        hold: Effect.ignore(RcMap.get(map, slot)), // there is nothing to hold in a map that is closing
         died: (reason) =>
           Effect.suspend(() => {
             if (reason === "superseded") return bury(slot)
@@ -167,7 +167,8 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
         return fiber.interruptAsFork(fiber.id())
       }))
 
-  const map = yield* RcMap.make({ lookup: inHost, idleTimeToLive: settings.passivateAfterMs })
+  // An actor holds itself until it has rested long enough, so the map need not keep time.
+  const map = yield* RcMap.make({ lookup: inHost })
 
   const bury = (slot: Slot) =>
     Effect.suspend(() => {

@@ -107,11 +107,18 @@ export const make: Effect.Effect<
   const facts = (runId: RunId) => Effect.map(Effect.mapError(store.findRun(runId), unavailable), RunFacts.fromRows)
 
   // Asks the session's actor. One that dies meanwhile is opened again: what is asked is safe to ask twice.
-  const ask = <A, E>(session: SessionKey, f: (ref: SessionRef) => Effect.Effect<A, E | ActorGone>) =>
-    Effect.scoped(Effect.flatMap(host.open(session), f)).pipe(
-      Effect.retry({ times: 3, while: isGone }),
-      Effect.catchIf(isGone, () => new Errors.StoreUnavailable({ reason: "the session stopped unexpectedly" }))
-    )
+  const ask = <A, E>(
+    session: SessionKey,
+    f: (ref: SessionRef) => Effect.Effect<A, E | ActorGone>
+  ): Effect.Effect<A, Exclude<E, ActorGone> | Errors.SessionBusy | Errors.StoreUnavailable> => {
+    const open = Effect.scoped(Effect.flatMap(host.open(session), f))
+    return Effect.flatMap(host.peek(session), (ref) =>
+      (Option.isSome(ref) ? f(ref.value) : open).pipe(
+        Effect.catchIf(isGone, () => Effect.retry(open, { times: 3, while: isGone })),
+        Effect.catchIf(isGone, () =>
+          Effect.fail(new Errors.StoreUnavailable({ reason: "the session stopped unexpectedly" })))
+      )) as never
+  }
 
   // --- submitting ---
 

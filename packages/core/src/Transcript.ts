@@ -18,8 +18,10 @@ import * as Journal from "./Journal.js"
  */
 export interface Transcript {
   readonly apply: (entry: Journal.Entry) => void
-  /** The messages as they may be sent to a model now. The array is not changed later. */
-  readonly view: () => ReadonlyArray<Prompt.Message>
+  /** The messages as they may be sent to a model now, behind `first` if given. The array is the caller's own. */
+  readonly view: (first?: Prompt.Message) => Array<Prompt.Message>
+  /** How many messages the view has. */
+  readonly size: () => number
 }
 
 /**
@@ -146,9 +148,13 @@ export const make = (): Transcript => {
           return
       }
     },
-    view: () => {
+    view: (first) => {
       seal()
-      return messages.slice()
+      return first === undefined ? messages.slice() : [first, ...messages]
+    },
+    size: () => {
+      seal()
+      return messages.length
     }
   }
 }

@@ -162,7 +162,9 @@ describe("ending early", () => {
         yield* late.reached
         yield* abort("a")
         yield* TestClock.adjust("14 seconds")
-        assert.isFalse((yield* Effect.flatMap(Sessions, (sessions) => sessions.wait({ runId: "a", timeoutMs: 0 }))).settled)
+        assert.isFalse(
+          (yield* Effect.flatMap(Sessions, (sessions) => sessions.wait({ runId: "a", timeoutMs: 0 }))).settled
+        )
         yield* TestClock.adjust("1 seconds")
         assert.strictEqual((yield* support.settled("a")).outcome, "aborted")
         const before = yield* kinds
@@ -210,7 +212,9 @@ describe("ending early", () => {
         yield* support.submit("a", { idempotencyKey: "a", timeoutMs: 60_000 })
         yield* gate.reached
         yield* TestClock.adjust("59 seconds")
-        assert.isFalse((yield* Effect.flatMap(Sessions, (sessions) => sessions.wait({ runId: "a", timeoutMs: 0 }))).settled)
+        assert.isFalse(
+          (yield* Effect.flatMap(Sessions, (sessions) => sessions.wait({ runId: "a", timeoutMs: 0 }))).settled
+        )
         yield* TestClock.adjust("1 seconds")
         const wait = yield* support.settled("a")
         assert.deepStrictEqual([wait.status, wait.settled, wait.outcome], ["timeout", true, "deadline"] as never)
@@ -236,7 +240,9 @@ describe("ending early", () => {
         assert.strictEqual((yield* support.settled("a")).outcome, "deadline")
         yield* TestClock.adjust("9999999 seconds")
         assert.isFalse((yield* wait("z")).settled)
-      }).pipe(Effect.provide(support.world((_, index) => ({ text: "x", gate: index === 0 ? gate.wait : forever.wait }))))
+      }).pipe(
+        Effect.provide(support.world((_, index) => ({ text: "x", gate: index === 0 ? gate.wait : forever.wait })))
+      )
     }))
 
   it.scoped("a send that does not answer is unknown after 15 s, and the run completes (4.6)", () =>

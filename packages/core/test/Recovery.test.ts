@@ -12,7 +12,8 @@ import * as support from "./support.js"
 
 const key = "s" as SessionKey
 const recover = Effect.flatMap(Sessions, (sessions) => sessions.recover)
-const failure = (committed: "no" | "unknown") => new TranscriptStore.StoreFailure({ reason: "the disk is full", committed })
+const failure = (committed: "no" | "unknown") =>
+  new TranscriptStore.StoreFailure({ reason: "the disk is full", committed })
 
 describe("recovery", () => {
   it.scoped("a run that was streaming when its process died is interrupted; what waited goes on (2.1, 10.1)", () =>
@@ -85,7 +86,11 @@ describe("recovery", () => {
           yield* gate.reached
           yield* sessions.abort({ runId: "o" })
         })
-      ).pipe(Effect.fork, Effect.flatMap((fiber) => Effect.zipRight(gate.reached, Effect.as(gate.open, fiber))), Effect.flatMap(Fiber.join))
+      ).pipe(
+        Effect.fork,
+        Effect.flatMap((fiber) => Effect.zipRight(gate.reached, Effect.as(gate.open, fiber))),
+        Effect.flatMap(Fiber.join)
+      )
       const rows = yield* store.read("busy" as SessionKey, 0)
       yield* Effect.gen(function*() {
         yield* recover
@@ -132,7 +137,10 @@ describe("recovery", () => {
         yield* support.settled("b")
         const [call] = yield* Effect.flatMap(ScriptedModel, (model) => model.calls)
         const tool = call!.prompt.content.find((message) => message.role === "tool")!
-        assert.deepStrictEqual(tool.content.map(({ isFailure, result }) => [isFailure, result]), [[true, unknownResult]])
+        assert.deepStrictEqual(tool.content.map(({ isFailure, result }) => [isFailure, result]), [[
+          true,
+          unknownResult
+        ]])
         assert.notInclude((yield* store.read(key, 0)).map((row) => row.kind), "tool_result")
       }).pipe(Effect.provide(support.world([text("2")], { store: (yield* support.faultyStore(store)).layer })))
     }))
@@ -232,7 +240,9 @@ describe("a store that fails", () => {
     Effect.gen(function*() {
       const store = yield* TranscriptStore.makeMemory
       const gate = yield* support.gate
-      const old = support.world((_, index) => index === 0 ? { text: "old", gate: gate.wait } : text("new"), { store: (yield* support.faultyStore(store)).layer })
+      const old = support.world((_, index) => index === 0 ? { text: "old", gate: gate.wait } : text("new"), {
+        store: (yield* support.faultyStore(store)).layer
+      })
       const young = support.world([text("new")], { store: (yield* support.faultyStore(store)).layer })
       yield* Effect.gen(function*() {
         yield* support.submit("a", { idempotencyKey: "a" })

@@ -98,7 +98,6 @@ export class Actor {
   readonly ref: SessionRef
   private readonly key: SessionKey
   private readonly deps: Dependencies
-  private readonly scope: Scope.Scope
   private readonly clock: Clock
   private readonly activation: string
   private readonly generation: number
@@ -106,7 +105,7 @@ export class Actor {
   private readonly transcript = Transcript.make()
   private readonly announcer: Announcer
   private readonly bell = Effect.unsafeMakeLatch(true)
-  // what is to be forked once the synchronous part of a turn is over
+  // What is to be forked once the synchronous part of a turn is over. All of it are children of the actor's fiber.
   private forks: Array<Effect.Effect<void>> = []
   // --- the door ---
   private mailbox: Array<Letter> = []
@@ -123,12 +122,13 @@ export class Actor {
   private run: RunState | null = null
   private timer: { readonly due: number; fiber: Fiber.RuntimeFiber<void> | null } | null = null
   private held: Scope.CloseableScope | null = null
+  private restsSince: number | null = null
+  private leaving = false
   private idle: Array<() => void> = []
 
   constructor(options: {
     readonly key: SessionKey
     readonly deps: Dependencies
-    readonly scope: Scope.Scope
     readonly clock: Clock
     readonly activation: string
     readonly freshId: SessionId
@@ -136,7 +136,6 @@ export class Actor {
   }) {
     this.key = options.key
     this.deps = options.deps
-    this.scope = options.scope
     this.clock = options.clock
     this.activation = options.activation
     const last = options.rows[options.rows.length - 1]
@@ -191,22 +190,33 @@ export class Actor {
       this.takeAll()
       if (this.superseded) return yield* new SessionSuperseded({ session: this.key })
       this.flush()
+      this.restOrWork()
       this.arm()
       if (this.forks.length > 0) {
         const { forks } = this
         this.forks = []
         for (const fork of forks) yield* fork
       }
-      const busy = this.isBusy()
-      if (busy && this.held === null) {
+      if (this.leaving) yield* this.letGo
+      else if (this.held === null) {
         this.held = yield* Scope.make()
         yield* Scope.extend(this.deps.hold, this.held)
-      } else if (!busy) {
-        yield* this.letGo
-        for (const resume of this.idle.splice(0)) resume()
       }
     }
   })
+
+  // Notes since when there is nothing to do. An actor that rested long enough lets go of itself, once.
+  private restOrWork() {
+    if (this.isBusy()) {
+      this.restsSince = null
+      this.leaving = false
+      return
+    }
+    const { mono } = this.instant()
+    this.restsSince ??= mono
+    this.leaving = mono - this.restsSince >= this.deps.services.settings.passivateAfterMs
+    for (const resume of this.idle.splice(0)) resume()
+  }
 
   private readonly letGo: Effect.Effect<void> = Effect.suspend(() => {
     const { held } = this
@@ -438,7 +448,7 @@ export class Actor {
   }
 
   private background(effect: Effect.Effect<void>) {
-    this.forks.push(Effect.asVoid(Effect.forkIn(effect, this.scope)))
+    this.forks.push(Effect.asVoid(Effect.fork(effect)))
   }
 
   // --- carrying out what was decided ---
@@ -513,7 +523,7 @@ export class Actor {
       if (active.ending !== null) {
         return Effect.sync(() => ask({ _tag: "End", token, end: run.endNow("interrupted") }, nobody))
       }
-      return Effect.map(Effect.forkIn(run.execute, this.scope), (fiber) => {
+      return Effect.map(Effect.fork(run.execute), (fiber) => {
         state.fiber = fiber
       })
     }))
@@ -522,7 +532,12 @@ export class Actor {
   // --- time ---
 
   private dues(): ReadonlyArray<number | null> {
-    return [this.appender.tentative.due, this.run?.deadline ?? null, this.run?.grace ?? null]
+    return [
+      this.appender.tentative.due,
+      this.run?.deadline ?? null,
+      this.run?.grace ?? null,
+      this.restsSince === null || this.leaving ? null : this.restsSince + this.deps.services.settings.passivateAfterMs
+    ]
   }
 
   // One timer serves all limits. It is only ever brought forward: a limit that has gone finds nothing to do.
@@ -535,13 +550,12 @@ export class Actor {
     this.timer = timer
     const delay = Math.min(Math.max(0, Math.ceil(due - this.instant().mono)), maxTimerMs)
     this.forks.push(Effect.map(
-      Effect.forkIn(
+      Effect.fork(
         Effect.flatMap(Effect.sleep(delay), () =>
           Effect.sync(() => {
             if (this.timer === timer) this.timer = null
             this.leave({ _tag: "Tick" })
-          })),
-        this.scope
+          }))
       ),
       (fiber) => {
         timer.fiber = fiber

@@ -79,6 +79,7 @@ export class Run {
   // a run that was detached publishes nothing more
   private detached = false
   private blocks: Array<Block> = []
+  private grown: { readonly stream: "assistant" | "reasoning"; text: string } | null = null
   private openCalls = new Map<string, Call>()
   private usage: { inputTokens: number; outputTokens: number } | undefined
   private changes: PromptChanges = {}
@@ -160,7 +161,7 @@ export class Run {
     this.changes = this.services.hooks.registrations.length === 0
       ? {}
       : yield* this.services.hooks.beforePromptBuild({ ...this.info, messages: this.transcript.view() })
-    const firstOwn = this.transcript.view().length - 1
+    const firstOwn = this.transcript.size() - 1
     for (let step = 1;; step += 1) {
       if (step > 1) yield* this.enter({ _tag: "step" })
       const finish = yield* this.callModel(step, system, firstOwn)
@@ -272,13 +273,16 @@ export class Run {
         prompt: this.prompt(system, firstOwn),
         tools: this.services.tools.tools
       }).pipe(
-        Stream.runForEachChunk((parts: Chunk.Chunk<ModelPart>) => {
-          for (const part of parts) {
-            const error = onPart(part)
-            if (error !== undefined) return Effect.fail(error)
-          }
-          return Effect.void
-        }),
+        (stream) =>
+          forEachChunk(stream, (parts) => {
+            let error: ModelError | undefined
+            for (const part of parts) {
+              error = onPart(part)
+              if (error !== undefined) break
+            }
+            this.publishGrown()
+            return error
+          }),
         Effect.withSpan("Model.stream", { attributes: { step }, captureStackTrace: false }),
         Effect.flatMap(() => {
           this.channel.endMessage(this.info.runId)
@@ -302,7 +306,17 @@ export class Run {
       this.blocks.push(block)
     }
     block.text += delta
-    if (!this.detached) this.channel.delta(this.info.runId, type === "text" ? "assistant" : "reasoning", delta)
+    const stream = type === "text" ? "assistant" : "reasoning"
+    if (this.grown !== null && this.grown.stream !== stream) this.publishGrown()
+    if (this.grown === null) this.grown = { stream, text: delta }
+    else this.grown.text += delta
+  }
+
+  // What came in one chunk is one event.
+  private publishGrown() {
+    const { grown } = this
+    this.grown = null
+    if (grown !== null && !this.detached) this.channel.delta(this.info.runId, grown.stream, grown.text)
   }
 
   private addUsage(usage: Response.Usage) {
@@ -317,20 +331,20 @@ export class Run {
     const content = [prependSystemContext, systemPrompt ?? system, appendSystemContext].filter((text) =>
       text !== undefined && text !== ""
     ).join("\n\n")
-    const messages = this.transcript.view()
-    const own = messages[firstOwn]
+    const first = content === "" ? undefined : Prompt.systemMessage({ content })
+    const messages = this.transcript.view(first)
+    const at = first === undefined ? firstOwn : firstOwn + 1
+    const own = messages[at]
     if (own?.role === "user" && (prependContext !== undefined || appendContext !== undefined)) {
-      const changed = messages.slice()
-      changed[firstOwn] = Prompt.userMessage({
+      messages[at] = Prompt.userMessage({
         content: [
           ...(prependContext === undefined ? [] : [Prompt.textPart({ text: prependContext })]),
           ...own.content,
           ...(appendContext === undefined ? [] : [Prompt.textPart({ text: appendContext })])
         ]
       })
-      return Prompt.fromMessages([Prompt.systemMessage({ content }), ...changed])
     }
-    return Prompt.fromMessages(content === "" ? messages : [Prompt.systemMessage({ content }), ...messages])
+    return Prompt.fromMessages(messages)
   }
 
   private takeMessage(wanted: (block: Block) => boolean): Journal.Payloads["assistant"] {
@@ -462,6 +476,19 @@ export class Run {
     })
   }
 }
+
+// Pulling is several times cheaper than running the stream through a sink, which matters at one chunk a token.
+const forEachChunk = <A, E>(
+  stream: Stream.Stream<A, E>,
+  f: (chunk: Chunk.Chunk<A>) => E | undefined
+): Effect.Effect<void, E> =>
+  Effect.scoped(Effect.flatMap(Stream.toPull(stream), (pull) => {
+    const next: Effect.Effect<void, Option.Option<E>> = Effect.flatMap(pull, (chunk) => {
+      const error = f(chunk)
+      return error === undefined ? next : Effect.fail(Option.some(error))
+    })
+    return Effect.catchAll(next, Option.match({ onNone: () => Effect.void, onSome: Effect.fail }))
+  }))
 
 const abortedResult = "Aborted: the run was stopped before this call finished. It may have taken effect in part."
 const skippedResult = "Skipped: a newer message arrived."

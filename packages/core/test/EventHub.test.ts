@@ -31,7 +31,11 @@ const follow = (following: Partial<EventHub.Following> = {}) =>
     const hub = yield* EventHub.EventHub
     const seen: Array<AgentEvent> = []
     yield* hub.follow({ sessionKey: session, ...following }, Effect.succeedNone).pipe(
-      Stream.runForEachChunk((events) => Effect.sync(() => seen.push(...events))),
+      Stream.runForEachChunk((events) =>
+        Effect.sync(() => {
+          for (const event of events) seen.push(event)
+        })
+      ),
       Effect.forkScoped
     )
     yield* settle
@@ -100,9 +104,9 @@ describe("EventHub", () => {
             )
             const chunk = yield* Effect.timeoutOption(
               Effect.ignore(Effect.tap(pull, (events) =>
-                Effect.sync(() =>
-                  seen.push(...Chunk.toReadonlyArray(events).slice(0, most))
-                ))),
+                Effect.sync(() => {
+                  for (const event of Chunk.take(events, most)) seen.push(event)
+                }))),
               0
             ).pipe(Effect.fork)
             yield* settle
@@ -130,9 +134,7 @@ describe("EventHub", () => {
         }
         assert.strictEqual(support.text(seen), expected)
         assert.deepStrictEqual(
-          seen.flatMap((event) =>
-            event.stream === "tool" && event.data.type === "update" ? [event.data.text] : []
-          ),
+          seen.flatMap((event) => event.stream === "tool" && event.data.type === "update" ? [event.data.text] : []),
           Array.from({ length: others }, (_, index) => String(index + 1))
         )
         assert.strictEqual(seen.filter((event) => event.stream === "stream").length, 0)
@@ -230,7 +232,11 @@ describe("EventHub", () => {
       const hub = yield* EventHub.EventHub
       const seen: Array<AgentEvent> = []
       yield* hub.follow({ sessionKey: session }, Effect.succeedNone).pipe(
-        Stream.runForEachChunk((events) => Effect.sync(() => seen.push(...events))),
+        Stream.runForEachChunk((events) =>
+          Effect.sync(() => {
+            for (const event of events) seen.push(event)
+          })
+        ),
         Effect.forkScoped
       )
       yield* Effect.yieldNow()

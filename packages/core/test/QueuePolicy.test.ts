@@ -61,7 +61,7 @@ const play = (actions: ReadonlyArray<Action>) => {
     const before = state
     const result = QueuePolicy.step(limits, before, { ...event, now, mono: now } as QueuePolicy.Event)
     state = result.state
-    journal.push(...result.entries)
+    for (const entry of result.entries) journal.push(entry)
     // The entries are the difference: replaying them is the next state.
     assert.deepStrictEqual(state.session, SessionState.applyAll(before.session, result.entries, now))
     check(result)

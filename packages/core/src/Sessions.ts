@@ -21,6 +21,7 @@ import * as Authority from "./Authority.js"
 import * as EventHub from "./EventHub.js"
 import { submissionDigest } from "./internal/digest.js"
 import { queueView } from "./internal/queueView.js"
+import { pending, terminalEvent, toInfo } from "./internal/views.js"
 import * as Journal from "./Journal.js"
 import * as Lanes from "./Lanes.js"
 import * as QueuePolicy from "./QueuePolicy.js"
@@ -30,7 +31,7 @@ import type { ActorGone, SessionRef } from "./SessionRef.js"
 import * as SessionState from "./SessionState.js"
 import { Settings } from "./Settings.js"
 import * as Transcript from "./Transcript.js"
-import type { RunIdTaken, SessionSummary, StoreFailure } from "./TranscriptStore.js"
+import type { RunIdTaken, StoreFailure } from "./TranscriptStore.js"
 import { TranscriptStore } from "./TranscriptStore.js"
 
 /**
@@ -224,12 +225,12 @@ export const make: Effect.Effect<
     Effect.gen(function*() {
       const run = yield* facts(runId)
       if (run === undefined) return yield* new Errors.RunNotFound({ runId })
-      if (run.settled !== undefined) return settledResult(RunFacts.waitResult(runId, { ...run, settled: run.settled }))
+      if (run.settled !== undefined) return RunFacts.waitResult(runId, { ...run, settled: run.settled })
       if (run.into === undefined) return pending(run)
       const into = yield* facts(run.into)
       return into?.settled === undefined
         ? { ...pending(into ?? run), runId, mergedInto: run.into }
-        : settledResult(RunFacts.waitResult(runId, { ...into, settled: into.settled }, run.into))
+        : RunFacts.waitResult(runId, { ...into, settled: into.settled }, run.into)
     })
 
   const wait: Sessions["Type"]["wait"] = (request) =>
@@ -471,45 +472,3 @@ const takenIsFatal = <A, E>(effect: Effect.Effect<A, E | RunIdTaken>) =>
 
 const isStop = (submission: Submission.Submission): boolean =>
   submission.attachments.length === 0 && submission.text.trim() === "/stop"
-
-const toInfo = (summary: SessionSummary): SessionInfo => ({
-  sessionKey: summary.session,
-  sessionId: summary.sessionId,
-  createdAt: summary.createdAt,
-  updatedAt: summary.updatedAt,
-  lastSeq: summary.last,
-  waiting: summary.waiting,
-  activeRunId: summary.activeRun
-})
-
-const pending = (run: RunFacts.RunFacts): WaitResult & { readonly settled: false } => ({
-  runId: run.runId,
-  status: "timeout",
-  settled: false,
-  ...(run.startedAt === undefined ? {} : { startedAt: run.startedAt })
-})
-
-const settledResult = (result: WaitResult): WaitResult => result
-
-const terminalEvent = (sessionKey: SessionKey, result: WaitResult): AgentEvent => {
-  const { delivery, endedAt, error, mergedInto, outcome, reply, startedAt, status, usage } = result
-  return {
-    runId: result.runId,
-    sessionKey,
-    seq: 1,
-    cursor: "journal:0:0:0" as Cursor,
-    ts: endedAt ?? 0,
-    stream: "lifecycle",
-    data: {
-      type: status === "ok" ? "end" : "error",
-      outcome: outcome ?? "failed",
-      endedAt: endedAt ?? 0,
-      ...(startedAt === undefined ? {} : { startedAt }),
-      ...(error === undefined ? {} : { error }),
-      ...(reply === undefined ? {} : { reply }),
-      ...(usage === undefined ? {} : { usage }),
-      ...(mergedInto === undefined ? {} : { mergedInto }),
-      ...(delivery === undefined ? {} : { delivery })
-    }
-  }
-}

@@ -19,6 +19,7 @@ import * as Transcript from "../Transcript.js"
 import { type AppendError, StoreFailure, type TranscriptStore } from "../TranscriptStore.js"
 import { Announcer } from "./announcer.js"
 import { Appender, type Asker, type Part } from "./appender.js"
+import { JournalWriter, type Written } from "./journalWriter.js"
 import { queueView } from "./queueView.js"
 import { Run, type RunServices } from "./run.js"
 
@@ -40,9 +41,7 @@ export interface Dependencies {
   readonly recoverAs: "interrupted" | "failed"
 }
 
-const maxEntriesPerAppend = 512
 const maxTimerMs = 2 ** 31 - 1
-const retryDelaysMs = [500, 1_000, 2_000, 4_000, 8_000, 10_000]
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
 type Untimed = DistributiveOmit<QueuePolicy.Event, "now" | "mono">
@@ -66,14 +65,7 @@ type Signal =
 
 type Internal =
   | { readonly _tag: "Run"; readonly event: Untimed; readonly asker: Asker }
-  | { readonly _tag: "Appended"; readonly rows: number; readonly exit: Exit.Exit<void, AppendError> }
-  | {
-    readonly _tag: "Looked"
-    readonly rows: number
-    readonly found: Exit.Exit<ReadonlyArray<Journal.Row>, StoreFailure>
-    readonly error: AppendError
-  }
-  | { readonly _tag: "Retry" }
+  | { readonly _tag: "Written"; readonly written: Written }
   | { readonly _tag: "Tick" }
 
 interface RunState {
@@ -99,8 +91,6 @@ export class Actor {
   private readonly key: SessionKey
   private readonly deps: Dependencies
   private readonly clock: Clock
-  private readonly activation: string
-  private readonly generation: number
   private readonly appender: Appender
   private readonly transcript = Transcript.make()
   private readonly announcer: Announcer
@@ -114,9 +104,7 @@ export class Actor {
   private tickets = 0
   private closed = false
   // --- the journal ---
-  private seq: number
-  private attempts = 0
-  private waiting = false
+  private readonly writer: JournalWriter
   private superseded = false
   // --- the run, time, idleness ---
   private run: RunState | null = null
@@ -137,13 +125,10 @@ export class Actor {
     this.key = options.key
     this.deps = options.deps
     this.clock = options.clock
-    this.activation = options.activation
     const last = options.rows[options.rows.length - 1]
-    this.seq = last?.seq ?? 0
-    this.generation = (last?.generation ?? 0) + 1
     const { mono } = this.instant()
     const channel = options.deps.hub.open(options.key, options.activation, options.clock, () => ({
-      lastSeq: this.seq,
+      lastSeq: this.writer.seq,
       activeRunId: this.appender.tentative.active?.runId ?? null,
       waiting: this.appender.tentative.session.rows.map((row) => row.runId)
     }))
@@ -161,6 +146,15 @@ export class Actor {
       (step) => this.onDecided(step),
       (part) => this.onCommitted(part)
     )
+    this.writer = new JournalWriter({
+      key: options.key,
+      activation: options.activation,
+      generation: (last?.generation ?? 0) + 1,
+      store: options.deps.store,
+      appender: this.appender,
+      background: (effect) => this.background(effect),
+      leave: (written) => this.leave({ _tag: "Written", written })
+    }, last?.seq ?? 0)
     this.ref = this.makeRef(options.freshId)
     this.decide({ _tag: "Recover", outcome: options.deps.recoverAs }, nobody)
   }
@@ -189,7 +183,7 @@ export class Actor {
       this.bell.unsafeClose()
       this.takeAll()
       if (this.superseded) return yield* new SessionSuperseded({ session: this.key })
-      this.flush()
+      this.writer.flush()
       this.restOrWork()
       this.arm()
       if (this.forks.length > 0) {
@@ -364,94 +358,19 @@ export class Actor {
     switch (internal._tag) {
       case "Run":
         return this.decide(internal.event, internal.asker)
-      case "Appended":
-        if (Exit.isSuccess(internal.exit)) return this.appended(internal.rows)
-        return this.notAppended(internal.rows, errorOf(internal.exit.cause))
-      case "Looked":
-        return this.looked(internal.rows, internal.found, internal.error)
-      case "Retry":
-        this.waiting = false
+      case "Written":
+        if (this.writer.goOn(internal.written) === "superseded") this.superseded = true
         return
       case "Tick":
         return this.tick()
     }
   }
 
-  // --- appending ---
-
-  private flush() {
-    if (this.waiting) return
-    const parts = this.appender.next(maxEntriesPerAppend)
-    if (parts.length === 0) return
-    const rows = Journal.toRows({
-      session: this.key,
-      activation: this.activation,
-      generation: this.generation,
-      follows: this.seq,
-      entries: parts.flatMap((part) => part.step.entries)
-    })
-    this.background(Effect.flatMap(
-      Effect.exit(this.deps.store.append({ session: this.key, follows: this.seq, rows })),
-      (exit) => Effect.sync(() => this.leave({ _tag: "Appended", rows: rows.length, exit }))
-    ))
-  }
-
-  private appended(rows: number) {
-    this.seq += rows
-    this.attempts = 0
-    this.appender.succeeded()
-  }
-
-  private notAppended(rows: number, error: AppendError) {
-    if (error._tag === "AppendConflict" || (error._tag === "StoreFailure" && error.committed === "unknown")) {
-      // Only the journal knows whether it was written after all.
-      this.waiting = true
-      return this.background(Effect.flatMap(
-        Effect.exit(this.deps.store.read(this.key, this.seq)),
-        (found) => Effect.sync(() => this.leave({ _tag: "Looked", rows, found, error }))
-      ))
-    }
-    if (this.appender.failed(error) === "again") this.retryLater(error)
-  }
-
-  private looked(rows: number, found: Exit.Exit<ReadonlyArray<Journal.Row>, StoreFailure>, error: AppendError) {
-    if (Exit.isFailure(found)) {
-      return this.background(Effect.zipRight(
-        Effect.sleep(this.retryDelay()),
-        Effect.sync(() => this.leave({ _tag: "Appended", rows, exit: Exit.fail(error) }))
-      ))
-    }
-    this.waiting = false
-    const own = found.value.length === rows && found.value.every((row) => row.activation === this.activation)
-    if (own) return this.appended(rows)
-    if (found.value.length === 0 && error._tag === "StoreFailure") {
-      return this.notAppended(rows, new StoreFailure({ reason: error.reason, committed: "no", cause: error.cause }))
-    }
-    this.superseded = true
-  }
-
-  private retryDelay(): number {
-    const delay = retryDelaysMs[Math.min(this.attempts, retryDelaysMs.length - 1)]!
-    this.attempts += 1
-    return delay
-  }
-
-  private retryLater(error: AppendError) {
-    this.waiting = true
-    const delay = this.retryDelay()
-    this.background(
-      Effect.logWarning(`${error.message}; trying again in ${delay} ms`).pipe(
-        Effect.zipRight(Effect.sleep(delay)),
-        Effect.zipRight(Effect.sync(() => this.leave({ _tag: "Retry" })))
-      )
-    )
-  }
+  // --- carrying out what was decided ---
 
   private background(effect: Effect.Effect<void>) {
     this.forks.push(Effect.asVoid(Effect.fork(effect)))
   }
-
-  // --- carrying out what was decided ---
 
   private onDecided(step: QueuePolicy.Step) {
     for (const command of step.commands) {
@@ -581,11 +500,4 @@ export class Actor {
       this.decide({ _tag: "End", token: state.token, end: { ...end, detached: true } }, nobody)
     }
   }
-}
-
-const errorOf = (cause: Cause.Cause<AppendError>): AppendError => {
-  const failure = Cause.failureOption(cause)
-  return failure._tag === "Some"
-    ? failure.value
-    : new StoreFailure({ reason: "it stopped unexpectedly", committed: "unknown", cause: Cause.squash(cause) })
 }

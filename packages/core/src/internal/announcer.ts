@@ -5,6 +5,7 @@ import type { Channel } from "../EventHub.js"
 import type * as Journal from "../Journal.js"
 import * as RunFacts from "../RunFacts.js"
 import { textOf } from "../Transcript.js"
+import { terminal } from "./views.js"
 
 /**
  * Turns committed entries into events, and tells those who wait for a run.
@@ -94,22 +95,7 @@ export class Announcer {
   }
 
   private end(result: WaitResult, detached?: true) {
-    const { delivery, endedAt, error, mergedInto, outcome, reply, startedAt, status, usage } = result
-    this.channel.publish(result.runId, {
-      stream: "lifecycle",
-      data: {
-        type: status === "ok" ? "end" : "error",
-        outcome: outcome ?? "failed",
-        endedAt: endedAt ?? 0,
-        ...(startedAt === undefined ? {} : { startedAt }),
-        ...(error === undefined ? {} : { error }),
-        ...(reply === undefined ? {} : { reply }),
-        ...(usage === undefined ? {} : { usage }),
-        ...(mergedInto === undefined ? {} : { mergedInto }),
-        ...(delivery === undefined ? {} : { delivery }),
-        ...(detached === undefined ? {} : { detached })
-      }
-    })
+    this.channel.publish(result.runId, terminal(result, detached))
     this.channel.settled(result.runId, result)
   }
 }

@@ -17,7 +17,7 @@ import type { Channel } from "../EventHub.js"
 import type { Hooks, PromptChanges } from "../Hooks.js"
 import * as Journal from "../Journal.js"
 import type { Lanes } from "../Lanes.js"
-import type { Model, ModelPart } from "../Model.js"
+import type { Model } from "../Model.js"
 import { ModelError } from "../Model.js"
 import type { Prompts } from "../Prompts.js"
 import type * as QueuePolicy from "../QueuePolicy.js"
@@ -26,6 +26,7 @@ import type { Tools } from "../Tools.js"
 import { Sequential, ToolCall } from "../Tools.js"
 import type { Transcript } from "../Transcript.js"
 import { textOf } from "../Transcript.js"
+import { Answer, type Call } from "./answer.js"
 
 /** @internal */
 export interface RunServices {
@@ -60,14 +61,6 @@ export interface RunInfo {
   readonly model: string | null
 }
 
-type Block = { readonly type: "text" | "reasoning"; readonly id: string; text: string } | {
-  readonly type: "tool-call"
-  readonly id: string
-  readonly name: string
-  readonly params: unknown
-}
-type Call = Extract<Block, { readonly type: "tool-call" }>
-
 /**
  * One run as its actor sees it: what to fork, and what is known of it when it is cut short.
  *
@@ -78,10 +71,9 @@ export class Run {
   isPrepared = false
   // a run that was detached publishes nothing more
   private detached = false
-  private blocks: Array<Block> = []
-  private grown: { readonly stream: "assistant" | "reasoning"; text: string } | null = null
+  private answer: Answer
   private openCalls = new Map<string, Call>()
-  private usage: { inputTokens: number; outputTokens: number } | undefined
+  private usage: Usage | undefined
   private changes: PromptChanges = {}
 
   constructor(
@@ -90,7 +82,9 @@ export class Run {
     private readonly port: RunPort,
     private readonly transcript: Transcript,
     private readonly channel: Channel
-  ) {}
+  ) {
+    this.answer = this.newAnswer()
+  }
 
   /** Executes the run and reports its end. Never fails; interrupting it is how it is aborted. */
   readonly execute: Effect.Effect<void> = Effect.suspend(() =>
@@ -114,7 +108,8 @@ export class Run {
   /** How the run stands if it ends now: its partial text, results for its open calls. */
   endNow(outcome: QueuePolicy.End["outcome"], error?: RunError): QueuePolicy.End {
     if (!this.detached) this.channel.endMessage(this.info.runId)
-    const partial = this.takeMessage((block) => block.type !== "tool-call")
+    const partial = this.answer.message(false)
+    this.answer = this.newAnswer()
     const now = this.port.now()
     const results = Array.from(this.openCalls.values(), (call) => {
       if (!this.detached) this.publishToolEnd(call, true, abortedResult)
@@ -165,13 +160,14 @@ export class Run {
     for (let step = 1;; step += 1) {
       if (step > 1) yield* this.enter({ _tag: "step" })
       const finish = yield* this.callModel(step, system, firstOwn)
-      const calls = this.blocks.filter((block) => block.type === "tool-call")
+      const { calls } = this.answer
       if (finish === "tool-calls" && calls.length > 0) {
         yield* this.runTools(calls)
         continue
       }
       // Calls of an answer that was not ended to run tools are not kept.
-      const reply = this.takeMessage((block) => block.type !== "tool-call")
+      const reply = this.answer.message(false)
+      this.answer = this.newAnswer()
       const closed = yield* this.port.boundary({
         _tag: "last",
         reply: finish === "length" ? { ...reply, cut: "length" } : reply,
@@ -225,46 +221,8 @@ export class Run {
     system: string,
     firstOwn: number
   ): Effect.Effect<Response.FinishReason, ModelError> {
-    let finish: Response.FinishReason | undefined
-    const onPart = (part: ModelPart): ModelError | undefined => {
-      switch (part.type) {
-        case "text-start":
-          this.blocks.push({ type: "text", id: part.id, text: "" })
-          return
-        case "text-delta":
-          this.grow("text", part.id, part.delta)
-          return
-        case "reasoning-start":
-          this.blocks.push({ type: "reasoning", id: part.id, text: "" })
-          return
-        case "reasoning-delta":
-          this.grow("reasoning", part.id, part.delta)
-          return
-        case "tool-call": {
-          // A repeated call id would pair one result with two calls.
-          const repeats = this.blocks.filter((block) => block.type === "tool-call" && block.id === part.id).length
-          const id = repeats === 0 ? part.id : `${part.id}-${repeats + 1}`
-          this.blocks.push({ type: "tool-call", id, name: part.name, params: part.params ?? {} })
-          return
-        }
-        case "finish": {
-          finish = part.reason
-          this.addUsage(part.usage)
-          return
-        }
-        case "error":
-          return new ModelError({
-            provider: this.services.model.name,
-            code: "unknown",
-            reason: describe(part.error),
-            cause: part.error
-          })
-        default:
-          return
-      }
-    }
     return Effect.suspend(() => {
-      this.blocks = []
+      const answer = this.answer = this.newAnswer()
       return this.services.model.stream({
         sessionKey: this.info.sessionKey,
         runId: this.info.runId,
@@ -275,17 +233,25 @@ export class Run {
       }).pipe(
         (stream) =>
           forEachChunk(stream, (parts) => {
-            let error: ModelError | undefined
             for (const part of parts) {
-              error = onPart(part)
-              if (error !== undefined) break
+              const reported = answer.add(part)
+              if (reported !== undefined) {
+                return new ModelError({
+                  provider: this.services.model.name,
+                  code: "unknown",
+                  reason: describe(reported.error),
+                  cause: reported.error
+                })
+              }
             }
-            this.publishGrown()
-            return error
+            answer.publishGrown()
+            return undefined
           }),
         Effect.withSpan("Model.stream", { attributes: { step }, captureStackTrace: false }),
         Effect.flatMap(() => {
           this.channel.endMessage(this.info.runId)
+          const { finish } = answer
+          this.addUsage(answer.usage)
           return finish === undefined || finish === "error"
             ? new ModelError({
               provider: this.services.model.name,
@@ -298,32 +264,18 @@ export class Run {
     })
   }
 
-  private grow(type: "text" | "reasoning", id: string, delta: string) {
-    if (delta === "") return
-    let block = this.blocks.findLast((block) => block.type === type && block.id === id)
-    if (block === undefined || block.type === "tool-call") {
-      block = { type, id, text: "" }
-      this.blocks.push(block)
-    }
-    block.text += delta
-    const stream = type === "text" ? "assistant" : "reasoning"
-    if (this.grown !== null && this.grown.stream !== stream) this.publishGrown()
-    if (this.grown === null) this.grown = { stream, text: delta }
-    else this.grown.text += delta
+  private newAnswer(): Answer {
+    return new Answer((stream, text) => {
+      if (!this.detached) this.channel.delta(this.info.runId, stream, text)
+    })
   }
 
-  // What came in one chunk is one event.
-  private publishGrown() {
-    const { grown } = this
-    this.grown = null
-    if (grown !== null && !this.detached) this.channel.delta(this.info.runId, grown.stream, grown.text)
-  }
-
-  private addUsage(usage: Response.Usage) {
+  private addUsage(usage: Usage | undefined) {
+    if (usage === undefined) return
     this.usage = {
-      inputTokens: (this.usage?.inputTokens ?? 0) + (usage.inputTokens ?? 0),
-      outputTokens: (this.usage?.outputTokens ?? 0) + (usage.outputTokens ?? 0)
-    } satisfies Usage
+      inputTokens: (this.usage?.inputTokens ?? 0) + usage.inputTokens,
+      outputTokens: (this.usage?.outputTokens ?? 0) + usage.outputTokens
+    }
   }
 
   private prompt(system: string, firstOwn: number): Prompt.Prompt {
@@ -347,22 +299,11 @@ export class Run {
     return Prompt.fromMessages(messages)
   }
 
-  private takeMessage(wanted: (block: Block) => boolean): Journal.Payloads["assistant"] {
-    const content = this.blocks.filter(wanted).flatMap((block): ReadonlyArray<Prompt.AssistantMessagePartEncoded> =>
-      block.type === "tool-call"
-        ? [{ type: "tool-call", id: block.id, name: block.name, params: block.params, providerExecuted: false }]
-        : block.text === ""
-        ? []
-        : [{ type: block.type, text: block.text }]
-    )
-    this.blocks = []
-    return { message: { role: "assistant", content } }
-  }
-
   // --- tools ---
 
   private runTools = Effect.fnUntraced(function*(this: Run, calls: ReadonlyArray<Call>) {
-    const message = this.takeMessage(() => true)
+    const message = this.answer.message(true)
+    this.answer = this.newAnswer()
     for (const call of calls) this.openCalls.set(call.id, call)
     this.port.append([
       Journal.entry("assistant", this.port.now(), message, { run: this.info.runId })

@@ -91,9 +91,22 @@ export type Cursor = typeof Cursor.Type
  * @category context
  */
 export class RandomBytes extends Context.Reference<RandomBytes>()("@switchyard/protocol/Ids/RandomBytes", {
-  defaultValue: (): (length: number) => Uint8Array => (length) =>
-    globalThis.crypto.getRandomValues(new Uint8Array(length))
+  defaultValue: () => pooled()
 }) {}
+
+// Asking the system for each few bytes costs more than everything else about an id.
+const pooled = (): (length: number) => Uint8Array => {
+  const pool = new Uint8Array(4096)
+  let used = pool.length
+  return (length) => {
+    if (used + length > pool.length) {
+      globalThis.crypto.getRandomValues(pool)
+      used = 0
+    }
+    used += length
+    return pool.slice(used - length, used)
+  }
+}
 
 const hex = (bytes: Uint8Array): string => {
   let out = ""

@@ -366,8 +366,9 @@ export const make: Effect.Effect<
       const sessionKey = run?.sessionKey ?? underway.get(runId)
       if (sessionKey === undefined) return yield* new Errors.RunNotFound({ runId })
       const ended = Effect.map(
-        Effect.catchTag(resultOf(runId), "RunNotFound", () => Effect.succeed(undefined)),
-        (result) => result?.settled === true ? Option.some(terminalEvent(sessionKey, result)) : Option.none()
+        // a message that is underway is not in the journal yet
+        Effect.catchTag(Effect.asSome(resultOf(runId)), "RunNotFound", () => Effect.succeed(Option.none<WaitResult>())),
+        Option.filterMap((result) => result.settled ? Option.some(terminalEvent(sessionKey, result)) : Option.none())
       )
       return hub.follow({ sessionKey, runId, after }, ended)
     }))

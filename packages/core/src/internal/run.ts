@@ -7,11 +7,13 @@ import type { RunError } from "@switchyard/protocol/Run"
 import * as Cause from "effect/Cause"
 import type * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
+import * as DefaultServices from "effect/DefaultServices"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import type { Delivery } from "../Delivery.js"
 import type { Channel } from "../EventHub.js"
 import type { Hooks, PromptChanges } from "../Hooks.js"
@@ -90,10 +92,7 @@ export class Run {
   readonly execute: Effect.Effect<void> = Effect.suspend(() =>
     Effect.uninterruptibleMask((restore) =>
       restore(this.services.lanes.withPermit(this.work)).pipe(
-        Effect.withSpan("Session.run", {
-          attributes: { "session.id": this.info.sessionKey, "run.id": this.info.runId },
-          captureStackTrace: false
-        }),
+        spanned("Session.run", () => ({ "session.id": this.info.sessionKey, "run.id": this.info.runId })),
         Effect.exit,
         Effect.flatMap((exit) => Exit.isSuccess(exit) ? Effect.void : this.fail(exit.cause))
       )
@@ -247,7 +246,7 @@ export class Run {
             answer.publishGrown()
             return undefined
           }),
-        Effect.withSpan("Model.stream", { attributes: { step }, captureStackTrace: false }),
+        spanned("Model.stream", () => ({ step })),
         Effect.flatMap(() => {
           this.channel.endMessage(this.info.runId)
           const { finish } = answer
@@ -376,7 +375,7 @@ export class Run {
               }
             })
         }),
-        Effect.withSpan("Tool.run", { attributes: { tool: call.name }, captureStackTrace: false })
+        spanned("Tool.run", () => ({ tool: call.name }))
       )
       return Effect.map(abandonable(handler, this.services.settings.abandonGraceMs), (exit) => {
         if (Exit.isSuccess(exit)) this.settleCall(call, exit.value.isFailure, exit.value.result)
@@ -417,6 +416,16 @@ export class Run {
     })
   }
 }
+
+const untraced = Context.get(DefaultServices.liveServices, Tracer.Tracer)
+
+// A span where someone looks at spans. Effect's own tracer keeps none, so without another nothing is made.
+const spanned =
+  (name: string, attributes: () => Record<string, unknown>) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.flatMap(Effect.tracer, (tracer) =>
+      tracer === untraced
+        ? effect
+        : Effect.withSpan(effect, name, { attributes: attributes(), captureStackTrace: false }))
 
 // Pulling is several times cheaper than running the stream through a sink, which matters at one chunk a token.
 const forEachChunk = <A, E>(

@@ -23,7 +23,7 @@ import type * as Journal from "./Journal.js"
 import type * as SessionState from "./SessionState.js"
 
 /**
- * Limits that the machine knows, in milliseconds.
+ * What the machine is told about its session. Times are milliseconds.
  *
  * @since 0.1.0
  * @category models
@@ -31,6 +31,10 @@ import type * as SessionState from "./SessionState.js"
 export interface Limits {
   /** Longest time that a collect group stays open after its first message. */
   readonly collectMaxWaitMs: number
+  /** How many waiting steers enter at one boundary. */
+  readonly steering: "all" | "one"
+  /** What a steer does to tools that have not begun: skip them, or let them finish first. */
+  readonly steerTools: "skip" | "finish"
 }
 
 /**

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type { AgentEvent } from "@switchyard/protocol/AgentEvent"
+import { type AgentEvent, isTerminal } from "@switchyard/protocol/AgentEvent"
 import * as Errors from "@switchyard/protocol/Errors"
 import type { SessionId } from "@switchyard/protocol/Ids"
 import { Cursor, makeRunId, RunId, SessionKey } from "@switchyard/protocol/Ids"
@@ -41,15 +41,22 @@ import { TranscriptStore } from "./TranscriptStore.js"
  * @category context
  */
 export class Sessions extends Context.Tag("@switchyard/core/Sessions")<Sessions, {
-  /** Gives a session one message. Answers once it is durable; interrupting the caller then changes nothing. */
+  /**
+   * Gives a session one message. Answers once it is durable; interrupting the caller then changes nothing. A `signal`
+   * that aborts, then or later, aborts the run.
+   */
   readonly submit: (
     payload: unknown,
-    options?: { readonly authority?: Authority.Authority | undefined }
+    options?: { readonly authority?: Authority.Authority | undefined; readonly signal?: AbortSignal | undefined }
   ) => Effect.Effect<Accepted, Errors.SubmitError>
-  /** Waits until a run settles, at most `timeoutMs` (30 000); 0 answers at once. It never affects the run. */
+  /**
+   * Waits until a run settles, at most `timeoutMs` (30 000); 0 answers at once. It does not affect the run, unless
+   * `onDisconnect` is `abort`: then a waiter that goes away before the run settled aborts it.
+   */
   readonly wait: (request: {
     readonly runId?: unknown
     readonly timeoutMs?: unknown
+    readonly onDisconnect?: unknown
   }) => Effect.Effect<WaitResult, Errors.WaitError>
   /** Ends one run, or removes a waiting message. Answers once the wish is durable. */
   readonly abort: (request: { readonly runId?: unknown }) => Effect.Effect<AbortResult, Errors.AbortError>
@@ -60,12 +67,14 @@ export class Sessions extends Context.Tag("@switchyard/core/Sessions")<Sessions,
   }) => Effect.Effect<StopResult, Errors.StopError>
   /**
    * Follows a run (ends with its terminal event) or a session (does not end), from a cursor if one is given: first what
-   * is kept, then live, with neither gap nor repeat.
+   * is kept, then live, with neither gap nor repeat. With `onDisconnect: abort`, a follower of a run that goes away
+   * before the run settled aborts it.
    */
   readonly events: (request: {
     readonly runId?: unknown
     readonly sessionKey?: unknown
     readonly after?: unknown
+    readonly onDisconnect?: unknown
   }) => Stream.Stream<AgentEvent, Errors.EventsError>
   readonly list: (request: {
     readonly after?: unknown
@@ -198,6 +207,7 @@ export const make: Effect.Effect<
       switch (reply._tag) {
         case "Accepted": {
           const { acceptedAt, disposition } = reply
+          if (options?.signal !== undefined) yield* Effect.forkDaemon(abortOn(options.signal, runId))
           return { runId, sessionKey, sessionId, acceptedAt, disposition }
         }
         case "Known": {
@@ -237,9 +247,10 @@ export const make: Effect.Effect<
     Effect.gen(function*() {
       const runId = yield* Submission.decodeField("runId", RunId, request.runId)
       const timeoutMs = yield* Submission.decodeField("timeoutMs", Duration, request.timeoutMs ?? 30_000)
+      const onDisconnect = yield* onDisconnectOf(request)
       if (timeoutMs === 0) return yield* resultOf(runId)
       // Listening before looking, so that a run that settles in between is not missed.
-      return yield* Effect.scoped(Effect.gen(function*() {
+      const waiting = Effect.scoped(Effect.gen(function*() {
         const heard = yield* Effect.forkScoped(hub.awaitSettled(runId))
         yield* Effect.yieldNow()
         const now = yield* resultOf(runId)
@@ -250,6 +261,7 @@ export const make: Effect.Effect<
           onTimeout: (): WaitResult => now
         })
       }))
+      return yield* onDisconnect === "abort" ? Effect.onInterrupt(waiting, () => abandon(runId)) : waiting
     })
 
   // --- ending early ---
@@ -279,6 +291,27 @@ export const make: Effect.Effect<
         }
       }
     })
+
+  const onDisconnectOf = (request: { readonly onDisconnect?: unknown }) =>
+    Submission.decodeField("onDisconnect", OnDisconnect, request.onDisconnect ?? "continue")
+
+  // Nobody is there any more to be told that the run was over already, or that it cannot be aborted now.
+  const abandon = (runId: RunId) =>
+    Effect.catchAll(abort({ runId }), (error) => Effect.logDebug(`A run was not aborted: ${error.message}`))
+
+  const abortOn = (signal: AbortSignal, runId: RunId) =>
+    Effect.raceFirst(
+      hub.awaitSettled(runId),
+      Effect.zipRight(
+        Effect.async<void>((resume) => {
+          if (signal.aborted) return resume(Effect.void)
+          const aborted = () => resume(Effect.void)
+          signal.addEventListener("abort", aborted, { once: true })
+          return Effect.sync(() => signal.removeEventListener("abort", aborted))
+        }),
+        abandon(runId)
+      )
+    )
 
   const stop: Sessions["Type"]["stop"] = (request) =>
     Effect.gen(function*() {
@@ -370,7 +403,17 @@ export const make: Effect.Effect<
         Effect.catchTag(Effect.asSome(resultOf(runId)), "RunNotFound", () => Effect.succeed(Option.none<WaitResult>())),
         Option.filterMap((result) => result.settled ? Option.some(terminalEvent(sessionKey, result)) : Option.none())
       )
-      return hub.follow({ sessionKey, runId, after }, ended)
+      const followed = hub.follow({ sessionKey, runId, after }, ended)
+      if ((yield* onDisconnectOf(request)) === "continue") return followed
+      let over = false
+      return followed.pipe(
+        Stream.tap((event) =>
+          Effect.sync(() => {
+            if (event.runId === runId && isTerminal(event)) over = true
+          })
+        ),
+        Stream.ensuring(Effect.suspend(() => over ? Effect.void : abandon(runId)))
+      )
     }))
 
   // --- the whole process ---
@@ -453,6 +496,7 @@ const maxSleepMs = 2 ** 31 - 1
 const Duration = Schema.Number.pipe(
   Schema.filter((value) => Number.isFinite(value) && value >= 0 || "it must be a number of milliseconds, 0 or more")
 )
+const OnDisconnect = Schema.Literal("continue", "abort")
 const Limit = Schema.Int.pipe(Schema.between(1, 1_000))
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /**
- * All durations are milliseconds.
+ * All durations are milliseconds, on the monotonic clock.
  *
  * @since 0.1.0
  * @category models
@@ -31,6 +31,10 @@ export interface Values {
   readonly deliveryTimeoutMs: number
   /** How long an idle session keeps its actor. */
   readonly passivateAfterMs: number
+  /** How many waiting steers enter a run at one boundary. */
+  readonly steering: "all" | "one"
+  /** What a steer does to tools that have not begun: skip them, or let them finish first. */
+  readonly steerTools: "skip" | "finish"
 }
 
 /**
@@ -45,7 +49,14 @@ export const defaults: Values = {
   settleGraceMs: 15_000,
   abandonGraceMs: 4_000,
   deliveryTimeoutMs: 15_000,
-  passivateAfterMs: 300_000
+  passivateAfterMs: 300_000,
+  steering: "all",
+  steerTools: "skip"
+}
+
+const choices: { readonly [key: string]: ReadonlyArray<unknown> } = {
+  steering: ["all", "one"],
+  steerTools: ["skip", "finish"]
 }
 
 /**
@@ -69,6 +80,11 @@ export const validate = (values: { readonly [K in keyof Values]?: unknown }): Ef
       if (value === undefined) continue
       const wrong = (reason: string) => Effect.fail(new InvalidConfig({ key, value: String(value), reason }))
       if (!(key in defaults)) return wrong("there is no such setting")
+      const choice = choices[key]
+      if (choice !== undefined) {
+        if (choice.includes(value)) continue
+        return wrong(`it must be ${choice.join(" or ")}`)
+      }
       if (typeof value !== "number" || !Number.isFinite(value) || value < 0) {
         return wrong(
           key === "mailboxCapacity"

@@ -6,7 +6,7 @@ import { Sessions } from "@switchyard/core/Sessions"
 import { TranscriptStore } from "@switchyard/core/TranscriptStore"
 import type { SessionKey } from "@switchyard/protocol/Ids"
 import { ScriptedModel, text, toolCall, toolCalls } from "@switchyard/testkit/ScriptedModel"
-import { Deferred, Effect, TestClock } from "effect"
+import { Deferred, Effect, Fiber, Stream, TestClock } from "effect"
 import * as support from "./support.js"
 
 const abort = (runId: string) => Effect.flatMap(Sessions, (sessions) => sessions.abort({ runId }))
@@ -152,6 +152,45 @@ describe("ending early", () => {
         assert.deepStrictEqual([result.aborted, result.cancelled], ["a", []] as never)
         assert.strictEqual((yield* support.settled("f")).outcome, "completed")
       }).pipe(Effect.provide(support.world([{ text: "1", gate: gate.wait }, text("2")])))
+    }))
+
+  it.scoped("a caller that goes away aborts its run only if it asked for that (8.1)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const sessions = yield* Sessions
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* gate.reached
+        const leave = <A, E>(effect: Effect.Effect<A, E>) =>
+          Effect.gen(function*() {
+            const fiber = yield* Effect.fork(effect)
+            yield* Effect.repeatN(Effect.yieldNow(), 50)
+            yield* Fiber.interrupt(fiber)
+          })
+        yield* leave(sessions.wait({ runId: "a" }))
+        yield* leave(Stream.runDrain(sessions.events({ runId: "a" })))
+        assert.isFalse((yield* sessions.wait({ runId: "a", timeoutMs: 0 })).settled)
+        yield* leave(sessions.wait({ runId: "a", onDisconnect: "abort" }))
+        assert.strictEqual((yield* support.settled("a")).outcome, "aborted")
+        yield* support.submit("b", { idempotencyKey: "b" })
+        yield* leave(Stream.runDrain(sessions.events({ runId: "b", onDisconnect: "abort" })))
+        assert.strictEqual((yield* support.settled("b")).outcome, "aborted")
+      }).pipe(Effect.provide(support.world(() => ({ text: "1", gate: gate.wait }))))
+    }))
+
+  it.scoped("an AbortSignal given with the message aborts its run, whenever it comes (8.1)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const sessions = yield* Sessions
+        const later = new AbortController()
+        yield* sessions.submit({ sessionKey: "s", message: "a", idempotencyKey: "a" }, { signal: later.signal })
+        yield* gate.reached
+        later.abort()
+        assert.strictEqual((yield* support.settled("a")).outcome, "aborted")
+        yield* sessions.submit({ sessionKey: "s", message: "b", idempotencyKey: "b" }, { signal: AbortSignal.abort() })
+        assert.strictEqual((yield* support.settled("b")).outcome, "aborted")
+      }).pipe(Effect.provide(support.world(() => ({ text: "1", gate: gate.wait }))))
     }))
 
   it.scoped("a run that does not end within the grace is detached, and writes and says nothing more (8, 9.6)", () =>

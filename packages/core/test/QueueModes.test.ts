@@ -101,6 +101,52 @@ describe("queue modes", () => {
       ], { tools: support.tools((text) => text === "1" ? gate.wait : Effect.void) })))
     }))
 
+  it.scoped("with steerTools finish a steer lets the batch finish, and enters after it (3.5)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        yield* support.submit("go", { idempotencyKey: "a" })
+        yield* gate.reached
+        yield* support.submit("steer", { idempotencyKey: "b" })
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("a", "b"), ["completed", "merged a"])
+        assert.deepStrictEqual((yield* support.transcript()).slice(2), [
+          "tool: alone 1",
+          "tool: alone 2",
+          "user: steer",
+          "assistant: end"
+        ])
+      }).pipe(Effect.provide(support.world([
+        toolCalls(["1", "2"].map((text) => ({ name: "alone", params: { text } }))),
+        text("end")
+      ], {
+        settings: { steerTools: "finish" },
+        tools: support.tools((text) => text === "1" ? gate.wait : Effect.void)
+      })))
+    }))
+
+  it.scoped("all waiting steers enter at a boundary, oldest first; with steering one, one at each (3.3)", () =>
+    Effect.forEach(["all", "one"] as const, (steering) =>
+      Effect.gen(function*() {
+        const gate = yield* support.gate
+        yield* Effect.gen(function*() {
+          yield* support.submit("a", { idempotencyKey: "a" })
+          yield* gate.reached
+          yield* dispositions([["s", "steer"], ["t", "steer"]])
+          yield* gate.open
+          assert.deepStrictEqual(yield* outcomes("a", "s", "t"), ["completed", "merged a", "merged a"])
+          const users = (yield* support.transcript()).map((line) => line.slice(0, line.indexOf(":")))
+          assert.deepStrictEqual(
+            users.join(" "),
+            steering === "all"
+              ? "user assistant user user assistant"
+              : "user assistant user assistant user assistant"
+          )
+        }).pipe(Effect.provide(support.world((_, index) => index === 0 ? { text: "1", gate: gate.wait } : text("x"), {
+          settings: { steering }
+        })))
+      })))
+
   it.scoped("a steer that comes before a parallel batch is launched skips the whole batch (3)", () =>
     Effect.gen(function*() {
       const gate = yield* support.gate

@@ -7,7 +7,7 @@ import type { RunId, SessionId, SessionKey } from "@switchyard/protocol/Ids"
 import type { QueueMode } from "@switchyard/protocol/Submission"
 import { Effect, FastCheck } from "effect"
 
-const limits = { collectMaxWaitMs: 10_000 }
+const limits = { collectMaxWaitMs: 10_000, steering: "all", steerTools: "skip" } as const
 const authorities = [Authority.owner("me"), { senderId: "guest", owner: false, scopes: ["write" as const] }]
 const modes: ReadonlyArray<QueueMode> = ["steer", "followup", "collect", "interrupt"]
 const fresh = "id" as SessionId

@@ -21,9 +21,11 @@ const wide = Schema.optional(Schema.Unknown)
  * All calls.
  *
  * - `agent`: give a session one message; answers once it is durable
- * - `agent.wait`: wait for a run (`runId`, `timeoutMs` = 30 000)
+ * - `agent.wait`: wait for a run (`runId`, `timeoutMs` = 30 000); with `onDisconnect: "abort"` a caller that goes away
+ *   before the run settled aborts it
  * - `agent.abort`: end one run, or remove a waiting message (`runId`)
- * - `agent.events`: follow a run (`runId`) or a session (`sessionKey`), from a cursor (`after`)
+ * - `agent.events`: follow a run (`runId`) or a session (`sessionKey`), from a cursor (`after`); `onDisconnect` as
+ *   for `agent.wait`
  * - `sessions.list`: by key (`after`, `limit` = 100)
  * - `sessions.get`: one session (`sessionKey`)
  * - `sessions.history`: its messages (`sessionKey`, `after`, `limit` = 100)
@@ -38,13 +40,13 @@ export class SwitchyardRpcs extends RpcGroup.make(
   // `agent` stands before `agent.*`: the client makes it a function with methods in this order only.
   Rpc.make("agent", { payload: SubmitPayload, success: Accepted, error: Errors.SubmitError }),
   Rpc.make("agent.wait", {
-    payload: { runId: wide, timeoutMs: wide },
+    payload: { runId: wide, timeoutMs: wide, onDisconnect: wide },
     success: WaitResult,
     error: Errors.WaitError
   }),
   Rpc.make("agent.abort", { payload: { runId: wide }, success: AbortResult, error: Errors.AbortError }),
   Rpc.make("agent.events", {
-    payload: { runId: wide, sessionKey: wide, after: wide },
+    payload: { runId: wide, sessionKey: wide, after: wide, onDisconnect: wide },
     success: AgentEvent,
     error: Errors.EventsError,
     stream: true

@@ -141,7 +141,7 @@ export class Actor {
       this.announcer.remember(entry)
     }
     this.appender = new Appender(
-      { collectMaxWaitMs: options.deps.services.settings.collectMaxWaitMs },
+      options.deps.services.settings,
       QueuePolicy.initial(session, options.freshId),
       (step) => this.onDecided(step),
       (part) => this.onCommitted(part)

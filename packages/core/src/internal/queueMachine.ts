@@ -307,8 +307,10 @@ const begin = (draft: Draft, active: Active) => {
   return consume(draft, group, active.runId, true)
 }
 
-const takeSteers = (draft: Draft, active: Active) =>
-  consume(draft, draft.rows.filter((row) => row.boundTo === active.runId), active.runId)
+const takeSteers = (draft: Draft, active: Active) => {
+  const waiting = draft.rows.filter((row) => row.boundTo === active.runId)
+  return consume(draft, draft.limits.steering === "one" ? waiting.slice(0, 1) : waiting, active.runId)
+}
 
 const boundary = (draft: Draft, token: number, boundary: Boundary): Reply => {
   const { active } = draft
@@ -324,6 +326,7 @@ const boundary = (draft: Draft, token: number, boundary: Boundary): Reply => {
     case "step":
       return { _tag: "Entered", messages: takeSteers(draft, active) }
     case "launch": {
+      if (draft.limits.steerTools === "finish") return { _tag: "Entered", messages: [] }
       if (draft.rows.some((row) => row.boundTo === active.runId)) {
         for (const entry of boundary.skipped) draft.commit(entry)
       }

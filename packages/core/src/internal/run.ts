@@ -156,12 +156,14 @@ export class Run {
       ? {}
       : yield* this.services.hooks.beforePromptBuild({ ...this.info, messages: this.transcript.view() })
     const firstOwn = this.transcript.size() - 1
+    // A boundary that has just been passed is not passed again.
+    let passed = true
     for (let step = 1;; step += 1) {
-      if (step > 1) yield* this.enter({ _tag: "step" })
+      if (!passed) yield* this.enter({ _tag: "step" })
       const finish = yield* this.callModel(step, system, firstOwn)
       const { calls } = this.answer
       if (finish === "tool-calls" && calls.length > 0) {
-        yield* this.runTools(calls)
+        passed = yield* this.runTools(calls)
         continue
       }
       // Calls of an answer that was not ended to run tools are not kept.
@@ -173,7 +175,10 @@ export class Run {
         route: this.info.route,
         usage: this.usage
       })
-      if (closed._tag === "Entered") continue
+      if (closed._tag === "Entered") {
+        passed = true
+        continue
+      }
       if (closed._tag !== "Closed") return yield* Effect.interrupt
       if (!closed.settled) yield* this.deliver(textOf(reply.message))
       return
@@ -300,6 +305,7 @@ export class Run {
 
   // --- tools ---
 
+  // Runs the calls. True if a steer entered at a checkpoint and skipped those that had not begun.
   private runTools = Effect.fnUntraced(function*(this: Run, calls: ReadonlyArray<Call>) {
     const message = this.answer.message(true)
     this.answer = this.newAnswer()
@@ -327,15 +333,15 @@ export class Run {
       return tool !== undefined && Context.get(tool.annotations, Sequential)
     })
     if (!sequential) {
-      if (yield* this.launch(allowed)) {
-        yield* Effect.forEach(allowed, (call) => this.runTool(call), { concurrency: "unbounded", discard: true })
-      }
-      return
+      if (!(yield* this.launch(allowed))) return true
+      yield* Effect.forEach(allowed, (call) => this.runTool(call), { concurrency: "unbounded", discard: true })
+      return false
     }
     for (let index = 0; index < allowed.length; index += 1) {
-      if (!(yield* this.launch(allowed.slice(index)))) return
+      if (!(yield* this.launch(allowed.slice(index)))) return true
       yield* this.runTool(allowed[index]!)
     }
+    return false
   })
 
   // The checkpoint before calls run: a steer that waits here skips them all. True if they may run.

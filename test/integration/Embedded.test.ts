@@ -5,14 +5,9 @@ import type { HistoryMessage } from "@switchyard/protocol/Message"
 import * as StoreMetrics from "@switchyard/sql/StoreMetrics"
 import { Effect, FastCheck, Metric } from "effect"
 import { execFileSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-
-const folder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "switchyard-"))),
-  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
-)
+import { folder } from "../support/folder.js"
 
 const embedded = (root: string) => {
   mkdirSync(join(root, "work"), { recursive: true })

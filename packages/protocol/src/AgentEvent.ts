@@ -20,7 +20,7 @@ const envelope = {
   seq: Schema.Int,
   fromSeq: Schema.optional(Schema.Int),
   cursor: Cursor,
-  ts: Schema.Number
+  ts: Schema.Finite
 }
 
 /**
@@ -43,12 +43,12 @@ export const AgentEvent = Schema.Union(
     ...envelope,
     stream: Schema.Literal("lifecycle"),
     data: Schema.Union(
-      Schema.Struct({ type: Schema.Literal("start"), startedAt: Schema.Number }),
+      Schema.Struct({ type: Schema.Literal("start"), startedAt: Schema.Finite }),
       Schema.Struct({
         type: Schema.Literal("end", "error"),
         outcome: Outcome,
-        startedAt: Schema.optional(Schema.Number),
-        endedAt: Schema.Number,
+        startedAt: Schema.optional(Schema.Finite),
+        endedAt: Schema.Finite,
         error: Schema.optional(RunError),
         reply: Schema.optional(Schema.String),
         usage: Schema.optional(Usage),

@@ -10,6 +10,9 @@ import { Cursor, RunId, SessionId, SessionKey } from "./Ids.js"
 const retryable = (value: boolean) =>
   Schema.Boolean.pipe(Schema.propertySignature, Schema.withConstructorDefault(() => value))
 
+// A holder may have written anything into its lock.
+const time = (ms: number): string => Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : "an unknown time"
+
 /**
  * A field of the request is missing or malformed. Correct `field` as `reason` says and call again.
  *
@@ -34,8 +37,8 @@ export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("Invali
  */
 export class PayloadTooLarge extends Schema.TaggedError<PayloadTooLarge>()("PayloadTooLarge", {
   field: Schema.String,
-  bytes: Schema.Number,
-  limitBytes: Schema.Number,
+  bytes: Schema.Finite,
+  limitBytes: Schema.Finite,
   retryable: retryable(false)
 }) {
   override get message() {
@@ -51,7 +54,7 @@ export class PayloadTooLarge extends Schema.TaggedError<PayloadTooLarge>()("Payl
  */
 export const BusyReason = Schema.Union(
   Schema.TaggedStruct("Mailbox", { capacity: Schema.Int }),
-  Schema.TaggedStruct("Owner", { pid: Schema.Int, host: Schema.String, since: Schema.Number })
+  Schema.TaggedStruct("Owner", { pid: Schema.Int, host: Schema.String, since: Schema.Finite })
 )
 /**
  * @since 0.1.0
@@ -69,14 +72,14 @@ export type BusyReason = typeof BusyReason.Type
 export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy", {
   sessionKey: SessionKey,
   reason: BusyReason,
-  retryAfterMs: Schema.optional(Schema.Number),
+  retryAfterMs: Schema.optional(Schema.Finite),
   retryable: retryable(true)
 }) {
   override get message() {
     return this.reason._tag === "Mailbox"
       ? `Session "${this.sessionKey}" already has ${this.reason.capacity} messages at its door; send the message again in a moment`
       : `Session "${this.sessionKey}" is in use by process ${this.reason.pid} on ${this.reason.host} since ` +
-        `${new Date(this.reason.since).toISOString()}; send the message to that process, or end it first`
+        `${time(this.reason.since)}; send the message to that process, or end it first`
   }
 }
 
@@ -89,7 +92,7 @@ export class SessionBusy extends Schema.TaggedError<SessionBusy>()("SessionBusy"
  */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   reason: Schema.String,
-  retryAfterMs: Schema.optional(Schema.Number),
+  retryAfterMs: Schema.optional(Schema.Finite),
   retryable: retryable(true)
 }) {
   override get message() {
@@ -122,7 +125,7 @@ export class SessionRotated extends Schema.TaggedError<SessionRotated>()("Sessio
  * @category errors
  */
 export class GatewayDraining extends Schema.TaggedError<GatewayDraining>()("GatewayDraining", {
-  retryAfterMs: Schema.optional(Schema.Number),
+  retryAfterMs: Schema.optional(Schema.Finite),
   retryable: retryable(true)
 }) {
   override get message() {

@@ -81,8 +81,8 @@ export type Route = typeof Route.Type
  * @category models
  */
 export const Usage = Schema.Struct({
-  inputTokens: Schema.Number,
-  outputTokens: Schema.Number
+  inputTokens: Schema.Finite,
+  outputTokens: Schema.Finite
 })
 /**
  * @since 0.1.0
@@ -101,7 +101,7 @@ export type Usage = typeof Usage.Type
 export const HistoryMessage = Schema.Struct({
   seq: Schema.Int,
   runId: Schema.NullOr(RunId),
-  at: Schema.Number,
+  at: Schema.Finite,
   role: Schema.Literal("user", "assistant", "tool", "note"),
   content: Schema.Array(ContentPart),
   sender: Schema.optional(Sender),

@@ -38,7 +38,7 @@ export const Accepted = Schema.Struct({
   runId: RunId,
   sessionKey: SessionKey,
   sessionId: SessionId,
-  acceptedAt: Schema.Number,
+  acceptedAt: Schema.Finite,
   disposition: Disposition,
   replayed: Schema.optional(Schema.Literal(true))
 })
@@ -109,8 +109,8 @@ export const WaitResult = Schema.Struct({
   status: Schema.Literal("ok", "error", "timeout"),
   settled: Schema.Boolean,
   outcome: Schema.optional(Outcome),
-  startedAt: Schema.optional(Schema.Number),
-  endedAt: Schema.optional(Schema.Number),
+  startedAt: Schema.optional(Schema.Finite),
+  endedAt: Schema.optional(Schema.Finite),
   error: Schema.optional(RunError),
   reply: Schema.optional(Schema.String),
   mergedInto: Schema.optional(RunId),

@@ -18,8 +18,8 @@ import { QueueMode } from "./Submission.js"
 export const SessionInfo = Schema.Struct({
   sessionKey: SessionKey,
   sessionId: SessionId,
-  createdAt: Schema.Number,
-  updatedAt: Schema.Number,
+  createdAt: Schema.Finite,
+  updatedAt: Schema.Finite,
   lastSeq: Schema.Int,
   waiting: Schema.Int,
   activeRunId: Schema.NullOr(RunId)
@@ -75,7 +75,7 @@ export const QueueRow = Schema.Struct({
   runId: RunId,
   place: Schema.Int,
   mode: QueueMode,
-  acceptedAt: Schema.Number,
+  acceptedAt: Schema.Finite,
   preview: Schema.String,
   boundTo: Schema.NullOr(RunId)
 })
@@ -94,7 +94,7 @@ export type QueueRow = typeof QueueRow.Type
 export const ActiveRun = Schema.Struct({
   runId: RunId,
   phase: Schema.Literal("waiting", "preparing", "running", "delivering", "ending"),
-  startedAt: Schema.Number,
+  startedAt: Schema.Finite,
   merged: Schema.Array(RunId)
 })
 /**
@@ -130,7 +130,7 @@ export const Health = Schema.Struct({
   status: Schema.Literal("ok", "draining"),
   version: Schema.String,
   pid: Schema.Int,
-  uptimeMs: Schema.Number,
+  uptimeMs: Schema.Finite,
   activeSessions: Schema.Int,
   activeRuns: Schema.Int,
   model: Schema.String

@@ -149,19 +149,11 @@ export const make: Effect.Effect<EventHub["Type"]> = Effect.sync(() => {
     for (const follower of session.followers) {
       if (follower.delivered !== null) EventSession.push(follower, EventSession.resetEvent(session))
     }
-    const next = (runId: RunId | null) => {
+    const emit = (runId: RunId | null, happening: Happening): AgentEvent => {
       session.count += 1
-      if (runId === null) return 0
-      const seq = (session.seqs.get(runId) ?? 0) + 1
-      session.seqs.set(runId, seq)
-      return seq
-    }
-    const deliver = (event: AgentEvent) => {
-      for (const follower of session.followers) EventSession.offer(follower, event)
-    }
-    const publish: Channel["publish"] = (runId, happening) => {
-      const seq = next(runId)
-      const event = {
+      const seq = runId === null ? 0 : (session.seqs.get(runId) ?? 0) + 1
+      if (runId !== null) session.seqs.set(runId, seq)
+      return {
         runId,
         sessionKey,
         seq,
@@ -169,49 +161,33 @@ export const make: Effect.Effect<EventHub["Type"]> = Effect.sync(() => {
         ts: clock.unsafeCurrentTimeMillis(),
         ...happening
       } as AgentEvent
-      EventSession.keep(session, { count: session.count, event, messageFrom: -1, firstSeq: 0 })
-      deliver(event)
-      if (runId !== null && isTerminal(event)) session.settledAt.set(runId, event.ts)
+    }
+    const deliver = (event: AgentEvent) => {
+      for (const follower of session.followers) EventSession.offer(follower, event)
     }
     return {
-      publish,
+      publish: (runId, happening) => {
+        const event = emit(runId, happening)
+        if (runId !== null && isTerminal(event)) session.settledAt.set(runId, clock.unsafeCurrentTimeNanos())
+        EventSession.keep(session, { count: session.count, event, messageFrom: -1, firstSeq: 0 }, clock)
+        deliver(event)
+      },
       delta: (runId, stream, text) => {
-        const seq = next(runId)
         const current = session.open[stream]
         if (current === null) {
-          session.open[stream] = { runId, from: session.count - 1, firstSeq: seq, text }
+          const firstSeq = (session.seqs.get(runId) ?? 0) + 1
+          session.open[stream] = { runId, from: session.count, firstSeq, text }
         } else current.text += text
-        deliver({
-          runId,
-          sessionKey,
-          seq,
-          cursor: EventSession.cursorOf(session),
-          ts: clock.unsafeCurrentTimeMillis(),
-          stream,
-          data: { type: "delta", text }
-        })
+        deliver(emit(runId, { stream, data: { type: "delta", text } }))
       },
       endMessage: (runId) => {
         for (const stream of ["reasoning", "assistant"] as const) {
           const current = session.open[stream]
           if (current === null) continue
           session.open[stream] = null
-          const seq = next(runId)
-          const event: AgentEvent = {
-            runId,
-            sessionKey,
-            seq,
-            cursor: EventSession.cursorOf(session),
-            ts: clock.unsafeCurrentTimeMillis(),
-            stream,
-            data: { type: "text", text: current.text }
-          }
-          EventSession.keep(session, {
-            count: session.count,
-            event,
-            messageFrom: current.from,
-            firstSeq: current.firstSeq
-          })
+          const event = emit(runId, { stream, data: { type: "text", text: current.text } })
+          const { firstSeq, from } = current
+          EventSession.keep(session, { count: session.count, event, messageFrom: from, firstSeq }, clock)
           deliver(event)
         }
       },

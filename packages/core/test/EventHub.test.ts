@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as EventHub from "@switchyard/core/EventHub"
 import type { AgentEvent } from "@switchyard/protocol/AgentEvent"
 import type { Cursor, RunId, SessionKey } from "@switchyard/protocol/Ids"
-import { Chunk, Effect, Exit, FastCheck, Fiber, Option, Scope, Stream } from "effect"
+import { Chunk, Effect, Exit, FastCheck, Fiber, Option, Scope, Stream, TestClock } from "effect"
 import * as support from "./support.js"
 
 const session = "s" as SessionKey
@@ -204,6 +204,24 @@ describe("EventHub", () => {
       const { seen } = yield* follow({ after: error.cursor! })
       yield* settle
       assert.strictEqual(seen.length, 1_001)
+    }).pipe(Effect.provide(EventHub.layer)))
+
+  it.scoped("a session keeps its last 1,000 events, those of fresh runs longer, and nothing of runs that are gone (5.2)", () =>
+    Effect.gen(function*() {
+      const channel = yield* opened()
+      const turn = (index: number) => {
+        const runId = `r${index}` as RunId
+        channel.publish(runId, progress(String(index)))
+        channel.publish(runId, end)
+      }
+      const replayed = Effect.map(follow(), ({ seen }) => seen.length)
+      for (let index = 0; index < 1_000; index += 1) turn(index)
+      assert.strictEqual(yield* replayed, 2_000)
+      yield* TestClock.adjust("61 seconds")
+      turn(1_000)
+      assert.strictEqual(yield* replayed, 1_000)
+      for (let index = 0; index < 6_000; index += 1) turn(2_000 + index)
+      assert.isAtMost(yield* replayed, 10_000)
     }).pipe(Effect.provide(EventHub.layer)))
 
   it.scoped("following a message that was steered into a run follows that run, and ends with its own end (3.4, 5.2)", () =>

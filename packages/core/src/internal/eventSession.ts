@@ -10,7 +10,7 @@ import type { Position } from "../EventHub.js"
 
 const keptEvents = 1_000
 const keptEventsOfRuns = 10_000
-const keptAfterSettledMs = 60_000
+const keptAfterSettledNanos = 60_000_000_000n
 const followerCapacity = 1_000
 
 /** @internal */
@@ -57,7 +57,8 @@ export interface Session {
   kept: Array<Kept>
   readonly open: Record<TextStream, OpenText | null>
   readonly seqs: Map<RunId, number>
-  readonly settledAt: Map<RunId, number>
+  /** On the monotonic clock, in nanoseconds. */
+  readonly settledAt: Map<RunId, bigint>
   readonly followers: Set<Follower>
 }
 
@@ -67,23 +68,25 @@ export const nowhere = (): Position => ({ lastSeq: 0, activeRunId: null, waiting
 // --- keeping ---
 
 /** @internal */
-export const keep = (session: Session, kept: Kept) => {
+export const keep = (session: Session, kept: Kept, clock: Clock) => {
   session.kept.push(kept)
-  if (session.kept.length <= keptEvents) return
-  const oldest = session.kept[0]!
-  if (session.kept.length <= keptEventsOfRuns && isFresh(session, oldest.event.runId, kept.event.ts)) return
-  session.kept.shift()
-  session.evicted = oldest.count
+  while (session.kept.length > keptEvents) {
+    const oldest = session.kept[0]!
+    const { runId } = oldest.event
+    if (session.kept.length <= keptEventsOfRuns && isFresh(session, runId, clock)) return
+    session.kept.shift()
+    session.evicted = oldest.count
+    if (runId === null || !isTerminal(oldest.event)) continue
+    // nothing of this run is left
+    session.seqs.delete(runId)
+    session.settledAt.delete(runId)
+  }
 }
 
-const isFresh = (session: Session, runId: RunId | null, now: number): boolean => {
+const isFresh = (session: Session, runId: RunId | null, clock: Clock): boolean => {
   if (runId === null) return false
   const at = session.settledAt.get(runId)
-  if (at === undefined) return session.seqs.has(runId)
-  if (now - at < keptAfterSettledMs) return true
-  session.settledAt.delete(runId)
-  session.seqs.delete(runId)
-  return false
+  return at === undefined || clock.unsafeCurrentTimeNanos() - at < keptAfterSettledNanos
 }
 
 // --- cursors: activation, count, and how much of the open texts was there ---

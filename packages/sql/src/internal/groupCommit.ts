@@ -13,7 +13,8 @@ const maxLength = 1024 * 1024
 interface Job {
   readonly append: Append
   readonly json: string
-  readonly since: number
+  /** On the monotonic clock, in nanoseconds. */
+  readonly since: bigint
   readonly resume: (result: Effect.Effect<void, AppendError>) => void
 }
 
@@ -108,7 +109,7 @@ export const make = (options: {
     ))
 
     const expire = Effect.sync(() => {
-      const oldest = clock.unsafeCurrentTimeMillis() - busyLimitMs
+      const oldest = clock.unsafeCurrentTimeNanos() - BigInt(busyLimitMs) * 1_000_000n
       const kept = queue.filter((job) => {
         if (job.since > oldest) return true
         job.resume(Effect.fail(refused("another process has kept the database busy for 10 seconds")))
@@ -118,10 +119,13 @@ export const make = (options: {
     })
 
     // The pauses have no end, so there is none to learn of.
-    const turn = Effect.flatMap(
-      Effect.zipRight(gather, write),
-      (busy) => busy ? Effect.zipRight(expire, Effect.ignore(pause.next(undefined))) : pause.reset
-    )
+    const waitAWhile = Effect.zipRight(expire, Effect.ignore(pause.next(undefined)))
+    let paused = false
+    const turn = Effect.flatMap(Effect.zipRight(gather, write), (busy) => {
+      if (busy === paused) return busy ? waitAWhile : Effect.void
+      paused = busy
+      return busy ? waitAWhile : pause.reset
+    })
 
     // Shut down after the writer below and before the database: what has been handed over is written.
     yield* Effect.addFinalizer(() =>
@@ -132,13 +136,17 @@ export const make = (options: {
       })
     )
     yield* Effect.forkScoped(
-      Effect.annotateLogs(Effect.forever(turn), { module: "SqliteTranscriptStore", fiber: "writer" })
+      // not `forever`, which yields on every turn
+      Effect.annotateLogs(Effect.whileLoop({ while: () => true, body: () => turn, step: () => {} }), {
+        module: "SqliteTranscriptStore",
+        fiber: "writer"
+      })
     )
 
     return (append) =>
       Effect.async<void, AppendError>((resume) => {
         if (closed) return resume(Effect.fail(refused("it is closed")))
-        const job: Job = { append, json: encode(append), since: clock.unsafeCurrentTimeMillis(), resume }
+        const job: Job = { append, json: encode(append), since: clock.unsafeCurrentTimeNanos(), resume }
         queue.push(job)
         ring?.()
         return Effect.sync(() => {

@@ -6,7 +6,7 @@ import { Sessions } from "@switchyard/core/Sessions"
 import { TranscriptStore } from "@switchyard/core/TranscriptStore"
 import type { SessionKey } from "@switchyard/protocol/Ids"
 import { ScriptedModel, text, toolCall, toolCalls } from "@switchyard/testkit/ScriptedModel"
-import { Deferred, Effect, Fiber, Stream, TestClock } from "effect"
+import { Deferred, Effect, Fiber, Layer, Stream, Supervisor, TestClock } from "effect"
 import * as support from "./support.js"
 
 const abort = (runId: string) => Effect.flatMap(Sessions, (sessions) => sessions.abort({ runId }))
@@ -316,6 +316,20 @@ describe("ending early", () => {
       const calls = yield* Effect.flatMap(ScriptedModel, (model) => model.calls)
       assert.strictEqual(calls[1]!.prompt.content.length, 4)
     }).pipe(Effect.provide(support.world([text("1"), text("2")]))))
+
+  it.scoped("after passivation no fiber of the actor is left (9.1)", () =>
+    Effect.gen(function*() {
+      const supervisor = yield* Supervisor.track
+      const alive = Effect.map(supervisor.value, (fibers) => fibers.length)
+      yield* Effect.gen(function*() {
+        const before = yield* alive
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* support.settled("a")
+        assert.isAbove(yield* alive, before)
+        yield* TestClock.adjust("301 seconds")
+        assert.strictEqual(yield* alive, before)
+      }).pipe(Effect.provide(support.world([text("1")]).pipe(Layer.provideMerge(Supervisor.addSupervisor(supervisor)))))
+    }))
 
   it.scoped("a run longer than the passivation time keeps its actor (9.1)", () =>
     Effect.gen(function*() {

@@ -191,8 +191,11 @@ export class Actor {
         this.forks = []
         for (const fork of forks) yield* fork
       }
-      if (this.leaving) yield* this.letGo
-      else if (this.held === null) {
+      if (this.leaving) {
+        yield* this.letGo
+        // If nobody else held it, its scope was closed in there, all but for this fiber.
+        if (this.closed) return
+      } else if (this.held === null) {
         this.held = yield* Scope.make()
         yield* Scope.extend(this.deps.hold, this.held)
       }

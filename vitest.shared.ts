@@ -26,7 +26,7 @@ export const project = (options: {
     environment: "node",
     setupFiles: [`${root}vitest.setup.ts`],
     // A safety net for a fiber that hangs. A test that comes near it is wrong: see `TestClock`.
-    testTimeout: 30_000,
-    hookTimeout: 30_000
+    testTimeout: 120_000,
+    hookTimeout: 120_000
   }
 })

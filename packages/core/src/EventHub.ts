@@ -147,7 +147,7 @@ export const make: Effect.Effect<EventHub["Type"]> = Effect.sync(() => {
     session.settledAt.clear()
     // Followers that read events of an earlier activation cannot place what comes next.
     for (const follower of session.followers) {
-      if (follower.delivered !== null) EventSession.push(follower, EventSession.resetEvent(session))
+      if (follower.delivered !== null) EventSession.push(follower, EventSession.resetEvent(session, follower))
     }
     const emit = (runId: RunId | null, happening: Happening): AgentEvent => {
       session.count += 1

@@ -155,6 +155,18 @@ describe("EventHub", () => {
       }
     }).pipe(Effect.provide(EventHub.layer)))
 
+  it.scoped("the reset of one run's follower does not carry the text of another run (5.2)", () =>
+    Effect.gen(function*() {
+      const channel = yield* opened()
+      channel.delta(run, "assistant", "not for you")
+      const { seen } = yield* follow({ runId: "other" as RunId, after: "gone:4:0:0" as Cursor })
+      yield* settle
+      assert.deepStrictEqual(
+        seen.map(({ data, runId }) => [runId, "text" in data ? data.text : "?"]),
+        [["other", ""]] as never
+      )
+    }).pipe(Effect.provide(EventHub.layer)))
+
   it.scoped("a follower that stays while its session is activated anew gets a reset (5.2)", () =>
     Effect.gen(function*() {
       const first = yield* opened("one")

@@ -15,6 +15,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import { closeSync, openSync } from "node:fs"
 import { migrations, migrationsTable, version } from "./internal/journalSchema.js"
 import { backoff, busyLimitMs, codeOf, isBusy, reasonOf } from "./internal/sqliteError.js"
 
@@ -85,7 +86,10 @@ export const open = (
   const unusable = (cause: unknown) => new DatabaseUnusable({ path, ...explain(cause), cause })
   // `new Sqlite` throws inside `make`: whatever it is, the file is what was wrong
   const connect = Effect.catchAllDefect(
-    SqliteClient.make({ filename: path, disableWAL: true, prepareCacheTTL: Duration.infinity }),
+    Effect.zipRight(
+      Effect.sync(() => makePrivate(path)),
+      SqliteClient.make({ filename: path, disableWAL: true, prepareCacheTTL: Duration.infinity })
+    ),
     (cause) => Effect.fail(unusable(cause))
   )
   const prepare = (sql: SqliteClient.SqliteClient) =>
@@ -124,6 +128,11 @@ export const open = (
     Effect.provideServiceEffect(Reactivity.Reactivity, Reactivity.make),
     Effect.withTracerEnabled(false)
   )
+}
+
+/** Conversations are for the user who has them: a new file is made for that user alone. */
+const makePrivate = (path: string) => {
+  if (path !== ":memory:") closeSync(openSync(path, "a", 0o600))
 }
 
 const asMigrationError = (defect: unknown) =>

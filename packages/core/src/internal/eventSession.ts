@@ -187,11 +187,16 @@ export const take = (
     })
   })
 
-/** @internal */
-export const resetEvent = (session: Session): AgentEvent => {
+/**
+ * Tells a follower where the session stands. Text of a run that it does not follow is not for it.
+ *
+ * @internal
+ */
+export const resetEvent = (session: Session, follower: Follower): AgentEvent => {
   const position = session.position()
+  const open = session.open.assistant
   return {
-    runId: null,
+    runId: follower.own ?? null,
     sessionKey: session.key,
     seq: 0,
     cursor: cursorOf(session),
@@ -200,7 +205,7 @@ export const resetEvent = (session: Session): AgentEvent => {
     data: {
       type: "reset",
       lastSeq: position.lastSeq,
-      text: session.open.assistant?.text ?? "",
+      text: open !== null && (follower.runs === null || follower.runs.has(open.runId)) ? open.text : "",
       activeRunId: position.activeRunId,
       waiting: position.waiting
     }

@@ -128,7 +128,7 @@ const recover = (draft: Draft, outcome: "interrupted" | "failed"): Reply => {
 
 const interruptedError = {
   code: "interrupted",
-  message: "The program ended while the run was in progress. What it had done stands in the history."
+  message: "The program ended while the run was in progress. Its committed steps stand in the history."
 }
 const defectError = { code: "internal", message: "The run failed because of a fault in the program." }
 

@@ -15,9 +15,13 @@ export const replay = (session: Session, follower: Follower, after: Cursor | und
     (place === null || place.activation !== session.activation || place.count > session.count ||
       place.count < session.evicted)
   if (lost) {
-    push(follower, resetEvent(session))
+    const own = session.kept.filter(({ event }) => event.runId !== null && event.runId === follower.own)
+    for (const { event } of own) {
+      if (event.stream === "queue" && "into" in event.data) follower.runs?.add(event.data.into)
+    }
+    push(follower, resetEvent(session, follower))
+    for (const { event } of own) if (isTerminal(event)) offer(follower, event)
     follower.others = 0
-    attachToMerged(session, follower)
     return
   }
   const from: Place = place ?? { activation: session.activation, count: 0, assistant: 0, reasoning: 0 }
@@ -97,12 +101,4 @@ const textsOf = (session: Session): ReadonlyArray<Text> => {
     texts.push({ ...open, stream, to: Number.POSITIVE_INFINITY, lastSeq })
   }
   return texts
-}
-
-const attachToMerged = (session: Session, follower: Follower) => {
-  for (const { event } of session.kept) {
-    if (event.runId !== follower.own) continue
-    if (event.stream === "queue" && "into" in event.data) follower.runs?.add(event.data.into)
-    if (isTerminal(event)) offer(follower, event)
-  }
 }

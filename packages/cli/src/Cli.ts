@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import { normalize } from "./internal/arguments.js"
 import { tidy } from "./internal/help.js"
-import { embedded, json, runArg, session, sessionArg, timeout, url } from "./internal/options.js"
+import { embedded, json, mode, runArg, session, sessionArg, timeout, url } from "./internal/options.js"
 import * as Terminal from "./internal/terminal.js"
 import { version } from "./internal/version.js"
 
@@ -52,10 +52,7 @@ const agent = Command.make(
   {
     message: Options.text("message").pipe(Options.withAlias("m"), Options.withDescription("What to say.")),
     session,
-    mode: Options.choice("mode", ["steer", "followup", "collect", "interrupt"]).pipe(
-      Options.withDescription("What the message does if a run is in progress (default steer)."),
-      Options.optional
-    ),
+    mode,
     id: Options.text("id").pipe(
       Options.withDescription(
         "The id of the run. The same message under the same id again is answered, not run again."

@@ -90,8 +90,9 @@ export const layerEmbedded = (
         reason: "the only model so far is \"offline\""
       })
     }
-    const stateDir = yield* stateFolder(path.resolve(config.stateDir))
     const workspace = yield* workspaceFolder(path.resolve(config.workspace))
+    // Last, since it makes what is not there: a start that is refused leaves nothing behind.
+    const stateDir = yield* stateFolder(path.resolve(config.stateDir))
 
     const tools = BuiltinTools.layer.pipe(
       Layer.provide(Workspace.layerFileSystem({ root: workspace })),

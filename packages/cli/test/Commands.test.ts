@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { folder, GatewayProcess, invoke, lines, plain } from "./support/switchyard.js"
 
@@ -12,8 +12,10 @@ describe("switchyard", () => {
       mkdirSync(join(dir, "state"))
       const state = ["--state-dir", join(dir, "state")]
       const cases: ReadonlyArray<readonly [args: ReadonlyArray<string>, says: RegExp]> = [
-        [["gateway", "--host", "0.0.0.0", ...state], /127\.0\.0\.1/],
-        [["gateway", "--model", "gpt-9", ...state], /offline/],
+        [["gateway", "--host", "0.0.0.0", ...state], /--host .*"0\.0\.0\.0".*127\.0\.0\.1/],
+        [["gateway", "--model", "gpt-9", ...state], /--model .*offline/],
+        [["gateway", "--state-dir", ""], /--state-dir must not be empty/],
+        [["up", "-m", "x", "--workspace", " ", ...state], /--workspace must not be empty/],
         [["gateway", "--port", "99999", ...state], /--port/],
         [["gateway", "--port", "0", "--state-dir", join(dir, "file", "x")], /not a folder/],
         [["gateway", "--port", "0", "--state-dir", "/proc/nope"], /cannot be made/],
@@ -21,7 +23,16 @@ describe("switchyard", () => {
         [["health", "--url", "ws://127.0.0.1:1"], /No gateway answers at ws:\/\/127\.0\.0\.1:1/],
         [["health", "--url", "ftp://x"], /ws:\/\/127\.0\.0\.1:7420/],
         [["agent"], /--message/],
-        [["agent", "-m", "x", "--mode", "shout"], /steer/],
+        [["health", "--url", "garbage"], /--url .*"garbage".*ws:\/\/127\.0\.0\.1:7420/],
+        [["health", "--url", "127.0.0.1:7420"], /ws:\/\/127\.0\.0\.1:7420/],
+        [["agent", "-m", "x", "--mode", "shout"], /--mode .*steer.*"shout"/],
+        // Nothing listens there, and nobody is asked.
+        [["agent", "-m", "x", "--url", "ws://127.0.0.1:1", "--id", "a b"], /^--id: /],
+        [["agent", "-m", "x", "--url", "ws://127.0.0.1:1", "--session", " x"], /^--session: /],
+        [["agent", "-m", " ", "--url", "ws://127.0.0.1:1"], /^--message: .*empty/],
+        [["agent", "-m", "x", "--local", "--id", "a b", ...state], /^--id: /],
+        [["up", "-s", " x", "--port", "0", ...state], /^--session: /],
+        [["--completions", "tcsh"], /bash, zsh, fish.*"tcsh"/],
         [["agent", "-m", "x", "--bogus"], /--bogus/],
         [["agent", "-m", "x", "--timeout", "soon"], /--timeout/],
         [["agent", "-m", "x", "--local", "--no-wait"], /--no-wait/],
@@ -33,6 +44,36 @@ describe("switchyard", () => {
           assert.match(stderr, says)
           plain(stderr)
         }), { discard: true })
+    }))
+
+  it.scopedLive("makes nothing when it is refused", () =>
+    Effect.gen(function*() {
+      const dir = yield* folder
+      const state = join(dir, "state")
+      const wrong = [
+        ["--host", "0.0.0.0"],
+        ["--model", "gpt-9"],
+        ["--workspace", join(dir, "none")],
+        ["--port", "-1"]
+      ]
+      yield* Effect.forEach(wrong, (options) =>
+        Effect.map(invoke(["gateway", ...options, "--state-dir", state]), ({ code }) => {
+          assert.deepStrictEqual({ options, code }, { options, code: 2 })
+          assert.isFalse(existsSync(state))
+        }), { discard: true })
+    }))
+
+  it.scopedLive("takes an empty variable of the environment as one that is not there", () =>
+    Effect.gen(function*() {
+      const state = yield* folder
+      const names = ["URL", "PORT", "HOST", "WORKSPACE", "MODEL", "STATE_DIR"]
+      const env = Object.fromEntries(names.map((name) => [`SWITCHYARD_${name}`, ""]))
+      const { code, stderr } = yield* invoke(
+        ["agent", "--local", "--port", "0", "-m", "add 1 and 2"],
+        { ...env, XDG_STATE_HOME: state }
+      )
+      assert.deepStrictEqual({ code, stderr }, { code: 0, stderr: "" })
+      assert.isTrue(existsSync(join(state, "switchyard", "journal.db")))
     }))
 
   it.live("explains each command", () =>
@@ -65,7 +106,25 @@ it.layer(GatewayProcess.layer)("switchyard against a gateway", (it) => {
         events.filter((event) => event["stream"] === "lifecycle").length,
         2
       )
+      assert.deepInclude(events[0], { disposition: "started" })
       assert.deepInclude(events.at(-1), { status: "ok", settled: true, outcome: "completed" })
+    }))
+
+  it.effect("says that a message was sent before", () =>
+    Effect.gen(function*() {
+      const gateway = yield* GatewayProcess
+      const send = (...options: ReadonlyArray<string>) =>
+        gateway.run("agent", "-s", "b2", "--id", "b2", "-m", "how many words are in five.txt?", ...options)
+      const first = yield* send()
+      const again = yield* send()
+      assert.deepStrictEqual([first.stdout, again.stdout], ["five.txt has 5 words.\n", "five.txt has 5 words.\n"])
+      assert.deepStrictEqual([first.stderr, again.stderr], ["", "Sent before: this is the answer it got.\n"])
+      const json = yield* send("--json")
+      assert.deepInclude(lines(json.stdout)[0], { runId: "b2", replayed: true })
+      const other = yield* send("--mode", "followup")
+      assert.strictEqual(other.code, 2)
+      assert.match(other.stderr, /mode.*--id/)
+      plain(other.stderr)
     }))
 
   it.effect("accepts without waiting, waits, gives up waiting, and aborts", () =>

@@ -13,6 +13,7 @@ import * as LogLevel from "effect/LogLevel"
 import * as Option from "effect/Option"
 import { readFileSync } from "node:fs"
 import { normalize } from "../src/internal/arguments.js"
+import { commandName } from "../src/internal/commandName.js"
 import { conclude } from "../src/internal/converse.js"
 import { quickAnswer, tidy } from "../src/internal/help.js"
 import { parseDuration, parsePort } from "../src/internal/options.js"
@@ -59,7 +60,7 @@ describe("--log-level and --help", () => {
 
   it("names the levels that there are", () => {
     for (const args of [["health", "--log-level", "loud"], ["health", "--log-level"], ["--log-level=", "health"]]) {
-      assert.include(normalize(args).wrong?.message ?? "", "debug")
+      assert.include(normalize(args).wrong?.message ?? "", "trace, debug, info, warning, error, none")
     }
   })
 })
@@ -90,6 +91,15 @@ describe("the exit code", () => {
   })
 })
 
+describe("the name of the command", () => {
+  it("is one that works where it was started", () => {
+    assert.strictEqual(commandName("/usr/local/bin/switchyard", {}), "switchyard")
+    assert.strictEqual(commandName("/usr/local/bin/switchyard", { npm_execpath: "npm" }), "npx switchyard")
+    assert.strictEqual(commandName("/src/node_modules/.bin/switchyard", {}), "npx switchyard")
+    assert.strictEqual(commandName("/src/bin/switchyard.mjs", {}), "npx switchyard")
+  })
+})
+
 describe("help", () => {
   it("shows each command, at once", () => {
     const overview = quickAnswer(["--help"]) ?? ""
@@ -101,6 +111,7 @@ describe("help", () => {
         assert.match(overview, new RegExp(`^  ${path} `, "m"))
       }
     }
+    for (const line of overview.split("\n")) assert.isAtMost(line.length, 80, line)
     assert.strictEqual(quickAnswer([]), overview)
     assert.strictEqual(quickAnswer(["-h"]), overview)
   })

@@ -87,6 +87,13 @@ describe("switchyard gateway", () => {
       const [, url = ""] = yield* gateway.says(/listens on (ws:\/\/\S+)/)
       const sent = yield* run(["agent", "--url", url, "--no-wait", "-m", "count slowly to 900"])
       assert.strictEqual(sent.code, 0)
+      // A reader that goes away ends the command, and not the run.
+      const following = yield* start(["agent", "--url", url, "--json", "-s", "b", "-m", "count slowly to 900"])
+      yield* following.says(/"delta"/)
+      yield* following.closeStdout
+      assert.strictEqual((yield* following.ended).code, 0)
+      const sessions = lines((yield* run(["sessions", "list", "--url", url, "--json"])).stdout)
+      assert.isTrue(sessions.every((session) => session["activeRunId"] !== null))
       yield* gateway.signal("SIGTERM")
       const { code, stderr } = yield* gateway.ended
       assert.deepStrictEqual({ code, stderr }, { code: 0, stderr: "" })

@@ -14,7 +14,7 @@ const final = (text: string) => event("reply", { type: "final", text })
 
 /** What a terminal shows on standard output, and the notes. */
 const show = (...events: ReadonlyArray<AgentEvent>) => {
-  const renderer = Render.make()
+  const renderer = Render.make("r")
   const pieces = [...events.flatMap(renderer.render), ...renderer.end()]
   return {
     out: pieces.flatMap((piece) => piece._tag === "text" ? [piece.text] : []).join(""),
@@ -38,7 +38,7 @@ describe("the text of a run", () => {
   })
 
   it("appears as it comes, before its end", () => {
-    const renderer = Render.make()
+    const renderer = Render.make("r")
     assert.deepStrictEqual(renderer.render(delta("Hel")), [{ _tag: "text", text: "Hel" }])
   })
 
@@ -59,6 +59,51 @@ describe("the text of a run", () => {
       "one two three\n"
     )
     assert.strictEqual(show(delta("one "), reset(""), text("other")).out, "one \nother\n")
+  })
+
+  it("is the reply, also when the run ended unseen", () => {
+    const reset = (text: string, activeRunId: string | null) =>
+      event("stream", { type: "reset", lastSeq: 1, text, activeRunId, waiting: [] })
+    const end = (reply: string) => event("lifecycle", { type: "end", outcome: "completed", endedAt: 0, reply })
+    assert.strictEqual(show(reset("", null), end("all of it")).out, "all of it\n")
+    assert.strictEqual(show(delta("all "), reset("", null), end("all of it")).out, "all of it\n")
+    assert.strictEqual(show(delta("all of it"), reset("", null), end("all of it")).out, "all of it\n")
+    assert.strictEqual(show(delta("a"), text("a"), reset("", null), end("b")).out, "a\nb\n")
+    assert.strictEqual(show(delta("a"), text("a"), reset("", null), end("a")).out, "a\n")
+    const renderer = Render.make("r")
+    assert.deepStrictEqual(renderer.render(delta("all ")), [{ _tag: "text", text: "all " }])
+    assert.deepStrictEqual(renderer.end("all of it").map((piece) => piece.text), ["of it", "\n"])
+    assert.deepStrictEqual(renderer.end("all of it"), [])
+  })
+
+  it("is not printed again when the run begins again after a reset", () => {
+    const reset = event("stream", { type: "reset", lastSeq: 1, text: "", activeRunId: "r", waiting: [] })
+    FastCheck.assert(
+      FastCheck.property(
+        FastCheck.array(FastCheck.string({ minLength: 1 }), { minLength: 1 }),
+        FastCheck.nat(),
+        (deltas, seen) => {
+          const whole = deltas.join("")
+          const before = deltas.slice(0, seen % (deltas.length + 1)).map(delta)
+          const { notes, out } = show(...before, reset, ...deltas.map(delta), text(whole), final(whole))
+          assert.strictEqual(out, whole.endsWith("\n") ? whole : `${whole}\n`)
+          assert.lengthOf(notes, 0)
+        }
+      )
+    )
+    assert.strictEqual(show(delta("one"), text("one"), reset, delta("o"), delta("ne"), text("one")).out, "one\n")
+    assert.strictEqual(show(delta("one"), text("one"), reset, delta("one two"), text("one two")).out, "one\none two\n")
+  })
+
+  it("is never that of another run of the session", () => {
+    const reset = (activeRunId: string) =>
+      event("stream", { type: "reset", lastSeq: 1, text: "one ", activeRunId, waiting: ["r"] })
+    const of = (runId: string, event: AgentEvent) => decode({ ...event, runId })
+    assert.strictEqual(show(reset("other"), delta("mine"), text("mine"), final("mine")).out, "mine\n")
+    const joined = event("queue", { type: "steered", into: "other" })
+    assert.strictEqual(show(joined, reset("other"), of("other", delta("two"))).out, "one two\n")
+    // The reset may hide that the message joined; an event of the run says so, too.
+    assert.strictEqual(show(reset("other"), of("other", delta("two"))).out, "one two\n")
   })
 
   it("is followed by a reply that says something else", () => {

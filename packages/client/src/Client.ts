@@ -39,7 +39,7 @@ import { follow } from "./internal/follow.js"
  * @category models
  */
 export interface ClientConfig {
-  /** `ws://127.0.0.1:7420`; `http:` means `ws:`, and the path `/rpc` may be left out. */
+  /** `ws://127.0.0.1:7420`; `http:` means `ws:`, `https:` means `wss:`, and the path `/rpc` may be left out. */
   readonly url: string
   /** How long to try for a first connection. */
   readonly connectTimeout: Duration.Duration
@@ -308,9 +308,9 @@ export const layerWebSocket = (
 
 const readUrl = (text: string): Effect.Effect<string, InvalidConfig> =>
   Effect.suspend(() => {
-    const full = text.includes("://") ? text : `ws://${text}`
-    const url = URL.canParse(full) ? new URL(full) : undefined
-    if (url === undefined || !/^(ws|http)s?:$/.test(url.protocol)) {
+    // A URL takes `ws:garbage` for an address, and `localhost:7420` for a scheme.
+    const url = /^(ws|http)s?:\/\/[^/]/i.test(text) && URL.canParse(text) ? new URL(text) : undefined
+    if (url === undefined) {
       return new InvalidConfig({
         key: "url",
         value: JSON.stringify(text),

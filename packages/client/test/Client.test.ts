@@ -332,7 +332,7 @@ describe("Client", () => {
     it.scopedLive("finds a gateway that starts a moment later", () =>
       Effect.gen(function*() {
         const { port } = yield* Effect.scoped(startGateway({}))
-        const { client } = yield* startClient({ url: `127.0.0.1:${port}` })
+        const { client } = yield* startClient({ url: `http://127.0.0.1:${port}` })
         const health = yield* Effect.fork(client.health)
         yield* Effect.yieldNow()
         yield* startGateway({}, port)
@@ -360,7 +360,19 @@ describe("Client", () => {
 
     it.effect("refuses an address that is none", () =>
       Effect.gen(function*() {
-        for (const url of ["", "ftp://127.0.0.1", "ws://", "http://[", "not a host"]) {
+        for (
+          const url of [
+            "",
+            "ftp://127.0.0.1",
+            "ws://",
+            "ws:///",
+            "ws:host",
+            "http://[",
+            "not a host",
+            "garbage",
+            "127.0.0.1:7420"
+          ]
+        ) {
           const error = yield* Client.layerWebSocket({ url }).pipe(
             Layer.provide(NodeSocket.layerWebSocketConstructor),
             Layer.build,

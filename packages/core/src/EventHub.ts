@@ -202,6 +202,8 @@ export const make: Effect.Effect<EventHub["Type"]> = Effect.sync(() => {
         session.activation = ""
         session.kept = []
         session.evicted = session.count
+        session.open.assistant = null
+        session.open.reasoning = null
         forgetIfUnused(session)
       }
     }

@@ -231,6 +231,8 @@ const guarded = <A>(
         { _tag: "Failed", reason: Cause.isInterruptedOnly(cause) ? "was interrupted" : "failed" } as Guarded<A>
       )
     ),
+    // One that does not let itself be interrupted is left behind at its limit.
+    Effect.disconnect,
     Effect.timeoutTo({
       duration: limit,
       onSuccess: (result) => Effect.succeed(result),

@@ -13,8 +13,11 @@ import { availableParallelism } from "node:os"
  * @category context
  */
 export class Lanes extends Context.Tag("@switchyard/core/Lanes")<Lanes, {
-  /** Runs the effect with a permit of the `main` lane, waiting for one in order of arrival. */
-  readonly withPermit: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /**
+   * Takes a permit of the `main` lane, waiting for one in order of arrival, and gives the function that hands it back.
+   * Calling that again does nothing.
+   */
+  readonly take: Effect.Effect<() => void>
 }>() {}
 
 /**
@@ -31,6 +34,37 @@ export const defaultPermits: number = Math.min(16, Math.max(8, availableParallel
  */
 export const layer = (options?: { readonly main?: number | undefined }): Layer.Layer<Lanes> =>
   Layer.sync(Lanes, () => {
-    const main = Effect.unsafeMakeSemaphore(options?.main ?? defaultPermits)
-    return { withPermit: main.withPermits(1) }
+    let free = options?.main ?? defaultPermits
+    const line: Array<() => void> = []
+    // A permit that comes back goes to whoever waits longest, before anyone new can take it.
+    const permit = () => {
+      let held = true
+      return () => {
+        if (!held) return
+        held = false
+        const next = line.shift()
+        if (next === undefined) free += 1
+        else next()
+      }
+    }
+    return {
+      take: Effect.async<() => void>((resume) => {
+        if (free > 0) {
+          free -= 1
+          return resume(Effect.succeed(permit()))
+        }
+        let given: (() => void) | undefined
+        const turn = () => {
+          given = permit()
+          resume(Effect.succeed(given))
+        }
+        line.push(turn)
+        return Effect.sync(() => {
+          const at = line.indexOf(turn)
+          if (at >= 0) line.splice(at, 1)
+          // it was given in the moment in which its taker went away
+          else given?.()
+        })
+      })
+    }
   })

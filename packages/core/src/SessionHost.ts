@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as RcMap from "effect/RcMap"
 import * as Runtime from "effect/Runtime"
+import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import { Delivery } from "./Delivery.js"
 import { EventHub } from "./EventHub.js"
@@ -34,6 +35,8 @@ export class SessionHost extends Context.Tag("@switchyard/core/SessionHost")<Ses
   readonly open: (
     session: SessionKey
   ) => Effect.Effect<SessionRef, SessionBusy | StoreUnavailable, Scope.Scope>
+  /** Opens a session in the background if it has unfinished work, and tries again until that succeeds. */
+  readonly keepOpening: (session: SessionKey) => Effect.Effect<void>
   /** The session's actor if it has one now. */
   readonly peek: (session: SessionKey) => Effect.Effect<Option.Option<SessionRef>>
   /** All actors that live now. */
@@ -57,6 +60,11 @@ export type Requirements =
   | EventHub
   | Lanes
 
+// 0.5, 1, 2, 4, 8, then every 10 s, each a little different so that many do not come at once
+const openAgain = Schedule.exponential("500 millis").pipe(
+  Schedule.union(Schedule.spaced("10 seconds")),
+  Schedule.jittered
+)
 const maxDefects = 3
 const defectWindowMs = 300_000
 
@@ -86,6 +94,8 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
   // A slot names one life of a session in the map, so that a late release of a dead actor cannot touch its successor.
   interface Slot {
     readonly session: SessionKey
+    /** The map makes a second entry if two ask at once for one that is not there. */
+    readonly one: Effect.Semaphore
   }
   const slots = new Map<SessionKey, Slot>()
   const refs = new Map<SessionKey, SessionRef>()
@@ -136,16 +146,14 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
       const ref = yield* SessionActor.make(session, {
         ...dependencies,
         recoverAs: recent.length > 0 ? "failed" : "interrupted",
-        hold: Effect.ignore(RcMap.get(map, slot)), // there is nothing to hold in a map that is closing
+        // There is nothing to hold once the map has let go of it.
+        hold: Effect.flatMap(RcMap.has(map, slot), (has) => has ? Effect.ignore(RcMap.get(map, slot)) : Effect.void),
         died: (reason) =>
           Effect.suspend(() => {
-            if (reason === "superseded") return bury(slot)
+            if (reason === "superseded") return Effect.zipRight(bury(slot), keepOpening(session))
             defects.set(session, [...(defects.get(session) ?? []), clock.unsafeCurrentTimeMillis()])
             // What it left open is closed, and what waits goes on, without waiting for the next message.
-            const rebuild = Effect.scoped(open(session)).pipe(
-              Effect.catchAll((error) => Effect.logWarning(`Session "${session}" was not rebuilt: ${error.message}`))
-            )
-            return Effect.zipRight(bury(slot), Effect.asVoid(Effect.forkDaemon(rebuild)))
+            return Effect.zipRight(bury(slot), keepOpening(session))
           })
       })
       refs.set(session, ref)
@@ -180,14 +188,39 @@ export const makeLocal: Effect.Effect<SessionHost["Type"], never, Requirements |
     session: SessionKey
   ): Effect.Effect<SessionRef, SessionBusy | StoreUnavailable, Scope.Scope> =>
     Effect.suspend(() => {
-      const slot = slots.get(session) ?? { session }
+      const slot = slots.get(session) ?? { session, one: Effect.unsafeMakeSemaphore(1) }
       slots.set(session, slot)
       // The map keeps failed lookups; the next caller is to try anew.
-      return Effect.tapErrorCause(RcMap.get(map, slot), () => bury(slot))
+      return Effect.tapErrorCause(slot.one.withPermits(1)(RcMap.get(map, slot)), () => bury(slot))
+    })
+
+  const hostScope = yield* Effect.scope
+  const opening = new Set<SessionKey>()
+  // Opens a session in the background, and tries until it is open or has nothing left to do.
+  const keepOpening = (session: SessionKey): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (opening.has(session)) return Effect.void
+      opening.add(session)
+      const attempt = Effect.gen(function*() {
+        const summary = yield* dependencies.store.session(session)
+        if (Option.isNone(summary) || (summary.value.waiting === 0 && summary.value.activeRun === null)) return
+        yield* Effect.scoped(open(session))
+      })
+      return attempt.pipe(
+        Effect.tapError((error) => Effect.logWarning(`Session "${session}" could not be opened: ${error.message}`)),
+        Effect.retry(openAgain),
+        Effect.ensuring(Effect.sync(() => opening.delete(session))),
+        Effect.annotateLogs({ module: "SessionHost", fiber: "keepOpening" }),
+        // it may be asked for from where nothing can be interrupted, as a dying actor is
+        Effect.interruptible,
+        Effect.forkIn(hostScope),
+        Effect.asVoid
+      )
     })
 
   return SessionHost.of({
     open,
+    keepOpening,
     peek: (session) => Effect.sync(() => Option.fromNullable(refs.get(session))),
     active: Effect.sync(() => Array.from(refs.values()))
   })

@@ -32,6 +32,17 @@ export class SessionSuperseded extends Data.TaggedError("SessionSuperseded")<{ r
 }
 
 /**
+ * Told that a message is with its actor, and that the actor answered, also when its caller is gone by then.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Answered {
+  readonly asked: () => void
+  readonly done: () => void
+}
+
+/**
  * What callers hold of an actor. Interrupting a caller changes nothing about what it asked for.
  *
  * @since 0.1.0
@@ -41,7 +52,8 @@ export interface SessionRef {
   readonly sessionId: SessionId
   /** Gives the session a message. Refused at once when the mailbox is full. */
   readonly submit: (
-    offer: QueuePolicy.Offer
+    offer: QueuePolicy.Offer,
+    answered?: Answered
   ) => Effect.Effect<QueuePolicy.Reply, SessionBusy | StoreUnavailable | RunIdTaken | ActorGone>
   readonly abort: (
     runId: RunId
@@ -50,9 +62,12 @@ export interface SessionRef {
   readonly stop: (options: {
     readonly clearQueued: boolean
     readonly command: QueuePolicy.Offer | null
+    readonly answered?: Answered | undefined
   }) => Effect.Effect<QueuePolicy.Reply, StoreUnavailable | RunIdTaken | ActorGone>
   readonly queue: Effect.Effect<QueueView>
   readonly isRunning: Effect.Effect<boolean>
+  /** Whether the run waits, is active, or is merged into the active one, as far as followers have been told. */
+  readonly isUnsettled: (runId: RunId) => boolean
   /** Ends the active run as interrupted and starts none; completes when it is settled and all is committed. */
   readonly drain: Effect.Effect<void>
 }

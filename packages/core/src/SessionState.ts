@@ -25,6 +25,8 @@ export interface WaitingRow {
   readonly acceptedAt: number
   readonly since: number
   readonly abort: Journal.AbortCause | null
+  /** An interrupt closed the group of `collect` messages that it waits in. */
+  readonly closed: boolean
   readonly payload: Journal.Payloads["accepted"] | undefined
 }
 
@@ -68,6 +70,8 @@ const insert = (rows: ReadonlyArray<WaitingRow>, row: WaitingRow): ReadonlyArray
   return block === -1 ? [...rows, row] : [...rows.slice(0, block), row, ...rows.slice(block)]
 }
 
+const close = (row: WaitingRow): WaitingRow => row.mode === "collect" ? { ...row, closed: true } : row
+
 /**
  * The state after one more entry. `since` is the monotonic time, in milliseconds, from which a quiet window of the row
  * is counted: the time of acceptance, or of activation when the journal is read again.
@@ -83,7 +87,7 @@ export const apply = (state: SessionState, entry: Journal.Entry, since: number):
       if (entry.mode === "command" || entry.mode === null || entry.run === null) return state
       return {
         ...state,
-        rows: insert(state.rows, {
+        rows: insert(entry.mode === "interrupt" ? state.rows.map(close) : state.rows, {
           runId: entry.run,
           mode: entry.mode,
           authority: entry.authority ?? "",
@@ -91,6 +95,7 @@ export const apply = (state: SessionState, entry: Journal.Entry, since: number):
           acceptedAt: entry.at,
           since,
           abort: null,
+          closed: false,
           payload: entry.payload
         })
       }
@@ -134,6 +139,9 @@ export const apply = (state: SessionState, entry: Journal.Entry, since: number):
     case "reply":
     case "tool_result":
     case "note":
+      return state
+    default:
+      // A kind that only a newer program knows.
       return state
   }
 }

@@ -11,10 +11,11 @@ import type { AbortResult, Accepted, StopResult, WaitResult } from "@switchyard/
 import type { HistoryPage, QueueView, SessionInfo, SessionPage } from "@switchyard/protocol/Session"
 import * as Submission from "@switchyard/protocol/Submission"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Authority from "./Authority.js"
@@ -95,6 +96,10 @@ export class Sessions extends Context.Tag("@switchyard/core/Sessions")<Sessions,
   readonly drain: Effect.Effect<void>
 }>() {}
 
+const historyRows = 50
+/** In characters of what the journal holds. */
+const maxPageLength = 4 * 1024 * 1024
+
 const maxWaitForDrain = "35 seconds"
 
 /**
@@ -110,9 +115,9 @@ export const make: Effect.Effect<
   const store = yield* TranscriptStore
   const hub = yield* EventHub.EventHub
   const settings = yield* Settings
-  const draining = yield* Ref.make(false)
-  // messages that are given to an actor and not yet known to the journal
-  const underway = new Map<RunId, SessionKey>()
+  let draining = false
+  // messages that are on their way to the journal
+  const underway = new Map<RunId, { readonly sessionKey: SessionKey; readonly over: Deferred.Deferred<void> }>()
 
   const facts = (runId: RunId) => Effect.map(Effect.mapError(store.findRun(runId), unavailable), RunFacts.fromRows)
 
@@ -169,7 +174,14 @@ export const make: Effect.Effect<
       return RunFacts.replayed(known, sessionId)
     })
 
-  const submit: Sessions["Type"]["submit"] = (payload, options) =>
+  const submit: Sessions["Type"]["submit"] = (payload, options) => {
+    const { signal } = options ?? {}
+    return signal === undefined
+      ? accept(payload, options)
+      : Effect.tap(accept(payload, options), ({ runId }) => Effect.forkDaemon(abortOn(signal, runId)))
+  }
+
+  const accept: Sessions["Type"]["submit"] = (payload, options) =>
     Effect.gen(function*() {
       const submission = yield* Submission.decode(payload)
       const sessionKey = yield* resolve(submission)
@@ -181,7 +193,7 @@ export const make: Effect.Effect<
         const known = yield* replay(runId, digest, authorityDigest)
         if (known !== undefined) return known
       }
-      if (yield* Ref.get(draining)) return yield* new Errors.GatewayDraining({ retryAfterMs: 1_000 })
+      if (draining) return yield* new Errors.GatewayDraining({ retryAfterMs: 1_000 })
       const offer: QueuePolicy.Offer = {
         runId,
         text: submission.text,
@@ -197,17 +209,21 @@ export const make: Effect.Effect<
       }
       const stops = isStop(submission)
       let sessionId = "" as SessionId
-      const reply = yield* ask(sessionKey, (ref) => {
+      const arrived = underwayAs(runId, sessionKey)
+      const reply = yield* ask(sessionKey, (ref): Effect.Effect<QueuePolicy.Reply, SubmitFailure> => {
+        // It may have taken a while to open the session.
+        if (draining) return Effect.succeed({ _tag: "Draining" })
         sessionId = ref.sessionId
-        return stops ? ref.stop({ clearQueued: true, command: offer }) : ref.submit(offer)
+        return stops ?
+          ref.stop({ clearQueued: true, command: offer, answered: arrived.answered })
+          : ref.submit(offer, arrived.answered)
       }).pipe(
         Effect.catchTag("RunIdTaken", () => Effect.succeed<QueuePolicy.Reply>({ _tag: "Known" })),
-        underwayAs(runId, sessionKey)
+        Effect.ensuring(Effect.sync(arrived.left))
       )
       switch (reply._tag) {
         case "Accepted": {
           const { acceptedAt, disposition } = reply
-          if (options?.signal !== undefined) yield* Effect.forkDaemon(abortOn(options.signal, runId))
           return { runId, sessionKey, sessionId, acceptedAt, disposition }
         }
         case "Known": {
@@ -222,12 +238,29 @@ export const make: Effect.Effect<
       }
     })
 
-  const underwayAs = (runId: RunId, sessionKey: SessionKey) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-    Effect.suspend(() => {
-      if (underway.has(runId)) return effect
-      underway.set(runId, sessionKey)
-      return Effect.ensuring(effect, Effect.sync(() => underway.delete(runId)))
-    })
+  // A message is underway until its actor answered, whether or not its caller still waits. If it never got to an actor,
+  // until its caller leaves.
+  const underwayAs = (runId: RunId, sessionKey: SessionKey) => {
+    if (underway.has(runId)) return { answered: undefined, left: () => {} }
+    const mine = { sessionKey, over: Deferred.unsafeMake<void>(FiberId.none) }
+    underway.set(runId, mine)
+    const end = () => {
+      underway.delete(runId)
+      Deferred.unsafeDone(mine.over, Effect.void)
+    }
+    let asked = false
+    return {
+      answered: {
+        asked: () => {
+          asked = true
+        },
+        done: end
+      },
+      left: () => {
+        if (!asked) end()
+      }
+    }
+  }
 
   // --- waiting ---
 
@@ -255,11 +288,12 @@ export const make: Effect.Effect<
         yield* Effect.yieldNow()
         const now = yield* resultOf(runId)
         if (now.settled) return now
-        return yield* Effect.timeoutTo(heard.await.pipe(Effect.flatten), {
-          duration: Math.min(timeoutMs, maxSleepMs),
-          onSuccess: (result): WaitResult => result,
-          onTimeout: (): WaitResult => now
-        })
+        for (let left = timeoutMs; left > 0; left -= maxSleepMs) {
+          const result = yield* Effect.timeoutOption(Effect.flatten(heard.await), Math.min(left, maxSleepMs))
+          if (Option.isSome(result)) return result.value
+        }
+        // Another process may have ended it.
+        return yield* resultOf(runId)
       }))
       return yield* onDisconnect === "abort" ? Effect.onInterrupt(waiting, () => abandon(runId)) : waiting
     })
@@ -270,7 +304,7 @@ export const make: Effect.Effect<
     Effect.gen(function*() {
       const runId = yield* Submission.decodeField("runId", RunId, request.runId)
       const run = yield* facts(runId)
-      const session = run?.sessionKey ?? underway.get(runId)
+      const session = run?.sessionKey ?? underway.get(runId)?.sessionKey
       if (session === undefined) return yield* new Errors.RunNotFound({ runId })
       if (run?.settled !== undefined) return { runId, status: "settled" as const, outcome: run.settled.outcome }
       const reply = yield* ask(session, (ref) => ref.abort(runId)).pipe(takenIsFatal)
@@ -286,8 +320,16 @@ export const make: Effect.Effect<
         default: {
           const later = yield* facts(runId)
           if (later === undefined) return yield* new Errors.RunNotFound({ runId })
-          if (later.into !== undefined) return { runId, status: "settled" as const, outcome: "merged" as const }
-          return { runId, status: "settled" as const, outcome: later.settled?.outcome ?? "failed" }
+          if (later.settled !== undefined) return { runId, status: "settled" as const, outcome: later.settled.outcome }
+          if (later.into !== undefined) {
+            const into = yield* facts(later.into)
+            if (into?.settled !== undefined) return { runId, status: "settled" as const, outcome: "merged" as const }
+            return yield* new Errors.AlreadyMerged({ runId, into: later.into })
+          }
+          return yield* new Errors.StoreUnavailable({
+            reason: "another process has this session now",
+            retryAfterMs: 1_000
+          })
         }
       }
     })
@@ -301,7 +343,7 @@ export const make: Effect.Effect<
 
   const abortOn = (signal: AbortSignal, runId: RunId) =>
     Effect.raceFirst(
-      hub.awaitSettled(runId),
+      Effect.ignore(wait({ runId, timeoutMs: Number.MAX_SAFE_INTEGER })),
       Effect.zipRight(
         Effect.async<void>((resume) => {
           if (signal.aborted) return resume(Effect.void)
@@ -357,19 +399,23 @@ export const make: Effect.Effect<
       const limit = yield* limitOf(request)
       let after = yield* Submission.decodeField("after", Schema.NonNegativeInt, request.after ?? 0)
       const { sessionId } = yield* summaryOf(sessionKey)
-      const messages: Array<HistoryPage["messages"][number]> = []
-      while (messages.length <= limit) {
-        const rows = yield* Effect.mapError(store.read(sessionKey, after, 500), unavailable)
+      const page: Array<HistoryPage["messages"][number]> = []
+      let length = 0
+      while (true) {
+        const rows = yield* Effect.mapError(store.read(sessionKey, after, historyRows), unavailable)
         for (const row of rows) {
           after = row.seq
           const message = Transcript.toHistory(row)
-          if (message !== undefined) messages.push(message)
+          if (message === undefined) continue
+          length += row.payload.length
+          // A page is bounded by what it weighs, too. It has at least one message.
+          if (page.length === limit || (page.length > 0 && length > maxPageLength)) {
+            return { sessionKey, sessionId, messages: page, next: page[page.length - 1]!.seq }
+          }
+          page.push(message)
         }
-        if (rows.length < 500) break
+        if (rows.length < historyRows) return { sessionKey, sessionId, messages: page, next: null }
       }
-      const more = messages.length > limit
-      const page = messages.slice(0, limit)
-      return { sessionKey, sessionId, messages: page, next: more ? page[page.length - 1]!.seq : null }
     })
 
   const queue: Sessions["Type"]["queue"] = (request) =>
@@ -395,14 +441,20 @@ export const make: Effect.Effect<
         return hub.follow({ sessionKey: yield* keyOf(request), after }, Effect.succeedNone)
       }
       const runId = yield* Submission.decodeField("runId", RunId, request.runId)
+      // A message that is on its way may still be refused.
+      const before = underway.get(runId)
+      if (before !== undefined) yield* Deferred.await(before.over)
       const run = yield* facts(runId)
-      const sessionKey = run?.sessionKey ?? underway.get(runId)
-      if (sessionKey === undefined) return yield* new Errors.RunNotFound({ runId })
-      const ended = Effect.map(
-        // a message that is underway is not in the journal yet
-        Effect.catchTag(Effect.asSome(resultOf(runId)), "RunNotFound", () => Effect.succeed(Option.none<WaitResult>())),
-        Option.filterMap((result) => result.settled ? Option.some(terminalEvent(sessionKey, result)) : Option.none())
-      )
+      if (run === undefined) return yield* new Errors.RunNotFound({ runId })
+      const { sessionKey } = run
+      const ended = Effect.gen(function*() {
+        const result = yield* resultOf(runId)
+        if (!result.settled) return Option.none()
+        // An actor that has not told of it yet will.
+        const actor = yield* host.peek(sessionKey)
+        if (Option.isSome(actor) && actor.value.isUnsettled(runId)) return Option.none()
+        return Option.some(terminalEvent(sessionKey, result))
+      })
       const followed = hub.follow({ sessionKey, runId, after }, ended)
       if ((yield* onDisconnectOf(request)) === "continue") return followed
       let over = false
@@ -424,15 +476,22 @@ export const make: Effect.Effect<
       open,
       (session) =>
         Effect.scoped(host.open(session)).pipe(
-          Effect.catchAll((error) => Effect.logWarning(`Session "${session}" could not be opened: ${error.message}`))
+          Effect.catchAll((error) =>
+            Effect.zipRight(
+              Effect.logWarning(`Session "${session}" could not be opened: ${error.message}; it is tried again`),
+              host.keepOpening(session)
+            )
+          )
         ),
       { concurrency: 16, discard: true }
     )
     return { sessions: open.length }
   })
 
-  const drain: Sessions["Type"]["drain"] = Ref.set(draining, true).pipe(
-    Effect.zipRight(host.active),
+  const drain: Sessions["Type"]["drain"] = Effect.suspend(() => {
+    draining = true
+    return host.active
+  }).pipe(
     Effect.flatMap((refs) => Effect.forEach(refs, (ref) => ref.drain, { concurrency: "unbounded", discard: true })),
     Effect.timeoutOption(maxWaitForDrain),
     Effect.flatMap(Option.match({
@@ -500,6 +559,8 @@ const OnDisconnect = Schema.Literal("continue", "abort")
 const Limit = Schema.Int.pipe(Schema.between(1, 1_000))
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null
+
+type SubmitFailure = Errors.SessionBusy | Errors.StoreUnavailable | RunIdTaken | ActorGone
 
 const isGone = (error: unknown): error is ActorGone =>
   typeof error === "object" && error !== null && "_tag" in error && error._tag === "ActorGone"

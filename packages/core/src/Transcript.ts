@@ -8,6 +8,7 @@
  */
 import * as Prompt from "@effect/ai/Prompt"
 import type { HistoryMessage, Sender } from "@switchyard/protocol/Message"
+import { unused } from "./internal/text.js"
 import * as Journal from "./Journal.js"
 
 /**
@@ -60,14 +61,16 @@ export const make = (): Transcript => {
   // The calls of the last assistant message, and what is known of their results, in call order.
   let batch: {
     readonly at: number
-    readonly calls: ReadonlyArray<Prompt.ToolCallPart>
+    /** By the id that the journal has. */
+    readonly calls: ReadonlyMap<string, Prompt.ToolCallPart>
     readonly results: Map<string, Prompt.ToolResultPart>
   } | null = null
+  const usedIds = new Set<string>()
   let collected: Array<Journal.Payloads["consumed"]> = []
 
   const results = (open: NonNullable<typeof batch>, fill: boolean) =>
-    open.calls.flatMap((call) => {
-      const result = open.results.get(call.id)
+    Array.from(open.calls).flatMap(([id, call]) => {
+      const result = open.results.get(id)
       if (result !== undefined) return [result]
       return fill
         ? [Prompt.toolResultPart({ id: call.id, name: call.name, isFailure: true, result: unknownResult } as never)]
@@ -79,7 +82,7 @@ export const make = (): Transcript => {
     if (content.length > 0) messages[batch.at] = Prompt.toolMessage({ content })
   }
   const seal = () => {
-    if (batch !== null && batch.results.size < batch.calls.length) setResults(true)
+    if (batch !== null && batch.results.size < batch.calls.size) setResults(true)
     batch = null
     if (collected.length > 0) flushCollected()
   }
@@ -93,15 +96,19 @@ export const make = (): Transcript => {
       !(part.type === "tool-call" && payload.cut !== undefined) && !(part.type === "text" && part.text === "")
     )
     if (parts.length === 0) return
-    const calls = parts.filter((part) => part.type === "tool-call")
-    // Providers refuse a repeated call id.
-    const unique = calls.filter((call, index) => calls.findIndex((other) => other.id === call.id) === index)
-    const kept = unique.length === calls.length ?
-      parts :
-      parts.filter((part) => part.type !== "tool-call" || unique.includes(part))
+    // Providers refuse a repeated call id, and some repeat theirs in every answer.
+    const calls = new Map<string, Prompt.ToolCallPart>()
+    const kept = parts.flatMap((part): ReadonlyArray<Prompt.AssistantMessagePart> => {
+      if (part.type !== "tool-call") return [part]
+      if (calls.has(part.id)) return []
+      const id = unused(part.id, usedIds)
+      usedIds.add(id)
+      const call = id === part.id ? part : Prompt.toolCallPart({ ...part, id } as never)
+      calls.set(part.id, call)
+      return [call]
+    })
     messages.push(Prompt.assistantMessage({ content: kept }))
-    if (unique.length === 0) return
-    batch = { at: messages.length, calls: unique, results: new Map() }
+    if (calls.size > 0) batch = { at: messages.length, calls, results: new Map() }
   }
 
   return {
@@ -132,8 +139,9 @@ export const make = (): Transcript => {
         case "tool_result": {
           if (batch === null || entry.payload === undefined) return
           for (const part of entry.payload.message.content) {
-            if (batch.results.has(part.id) || !batch.calls.some((call) => call.id === part.id)) continue
-            batch.results.set(part.id, toolResult(part))
+            const call = batch.calls.get(part.id)
+            if (call === undefined || batch.results.has(part.id)) continue
+            batch.results.set(part.id, toolResult({ ...part, id: call.id }))
           }
           setResults(false)
           return

@@ -26,6 +26,19 @@ export const QueueMode = Schema.Literal("steer", "followup", "collect", "interru
  */
 export type QueueMode = typeof QueueMode.Type
 
+// A pattern would need a stack as deep as the data is long.
+const isBase64 = (data: string): boolean => {
+  if (data.length % 4 !== 0) return false
+  const padding = data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0
+  for (let index = 0; index < data.length - padding; index += 1) {
+    const code = data.charCodeAt(index)
+    const isDigit = (code >= 65 && code <= 90) || (code >= 97 && code <= 122) || (code >= 47 && code <= 57) ||
+      code === 43
+    if (!isDigit) return false
+  }
+  return true
+}
+
 /**
  * A file that goes with a message. `data` is base64; `mediaType` is an IANA media type.
  *
@@ -34,11 +47,7 @@ export type QueueMode = typeof QueueMode.Type
  */
 export const Attachment = Schema.Struct({
   mediaType: Schema.NonEmptyString.pipe(Schema.maxLength(256)),
-  data: Schema.String.pipe(
-    Schema.pattern(/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, {
-      message: () => "attachment data must be base64"
-    })
-  ),
+  data: Schema.String.pipe(Schema.filter((data) => isBase64(data) || "attachment data must be base64")),
   fileName: Schema.optional(Schema.NonEmptyString.pipe(Schema.maxLength(256)))
 })
 /**
@@ -150,7 +159,13 @@ const decoders = Object.fromEntries(
  * @category formatting
  */
 export const parseReason = (error: ParseResult.ParseError): string => {
-  const issues = ParseResult.ArrayFormatter.formatErrorSync(error)
+  let issues: ReadonlyArray<ParseResult.ArrayFormatterIssue>
+  try {
+    issues = ParseResult.ArrayFormatter.formatErrorSync(error)
+  } catch {
+    // The formatter writes out the whole value, which may be nested too deep for that.
+    return "has the wrong shape"
+  }
   const issue = issues.find((issue) => !issue.message.startsWith("Expected undefined")) ?? issues[0]
   if (issue === undefined) return "has the wrong shape"
   const at = issue.path.length > 0 ? `${issue.path.join(".")}: ` : ""

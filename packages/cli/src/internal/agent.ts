@@ -8,12 +8,14 @@ import type { QueueMode } from "@switchyard/protocol/Submission"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { commandName } from "./commandName.js"
 import { type Agent, converse } from "./converse.js"
 import { refused } from "./failure.js"
 import { orHandOver } from "./handOver.js"
 import type { Embedded } from "./options.js"
 import { setAnswering } from "./process.js"
 import { withClient } from "./remote.js"
+import { check } from "./submission.js"
 import * as Terminal from "./terminal.js"
 
 export interface AgentOptions extends Embedded {
@@ -50,10 +52,11 @@ export const agent = (options: AgentOptions) => {
 
   if (!options.local) {
     return Effect.onInterrupt(
-      withClient(options.url, talk),
+      Effect.zipRight(check(message), withClient(options.url, talk)),
       () =>
         run === undefined ? Effect.void : Terminal.note(
-          `\nThe run goes on; \`switchyard wait ${run}\` waits for it, \`switchyard abort ${run}\` ends it.`
+          `\nThe run goes on; \`${commandName()} wait ${run}\` waits for it, ` +
+            `\`${commandName()} abort ${run}\` ends it.`
         )
     )
   }
@@ -61,6 +64,7 @@ export const agent = (options: AgentOptions) => {
     return Effect.fail(refused("--no-wait needs a gateway: with --local the run would end with this command."))
   }
   const here = Effect.gen(function*() {
+    yield* check(message)
     const { configOf, layerServed } = yield* Effect.promise(() => import("./embed.js"))
     const { Sessions } = yield* Effect.promise(() => import("@switchyard/core/Sessions"))
     const { layerEmbedded } = yield* Effect.promise(() => import("../Runtime.js"))

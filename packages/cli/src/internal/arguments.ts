@@ -6,12 +6,14 @@
 import * as LogLevel from "effect/LogLevel"
 import { refused } from "./failure.js"
 
-const levels: ReadonlyArray<string> = ["all", "trace", "debug", "info", "warning", "error", "fatal", "none"]
+const levels = ["trace", "debug", "info", "warning", "error", "none"]
+
+const shells = ["bash", "zsh", "fish"]
 
 /** Options whose next argument is their value, whatever it looks like. */
 const taking = new Set([
   ...["-m", "--message", "-s", "--session", "--mode", "--id", "--url", "--timeout", "--port", "--host"],
-  ...["--state-dir", "--workspace", "--model", "--completions"]
+  ...["--state-dir", "--workspace", "--model"]
 ])
 
 /** Commands that only have commands. */
@@ -19,7 +21,7 @@ const groups = new Set(["sessions", "queue"])
 
 /**
  * A command line without `--log-level`, which applies to all of it, and with nothing but the command and `--help` if that
- * is asked for. A level that does not exist is `wrong`.
+ * is asked for. A level or a shell that does not exist is `wrong`.
  */
 export const normalize = (args: ReadonlyArray<string>) => {
   const rest: Array<string> = []
@@ -34,9 +36,15 @@ export const normalize = (args: ReadonlyArray<string>) => {
     if (arg === "--log-level" || arg.startsWith("--log-level=")) {
       const name = arg === "--log-level" ? args[++i] : arg.slice("--log-level=".length)
       if (name === undefined || !levels.includes(name)) {
-        return { wrong: refused(`--log-level is one of ${levels.join(", ")}`) }
+        return { wrong: refused(`--log-level is one of ${levels.join(", ")}${andNot(name)}.`) }
       }
       level = LogLevel.fromLiteral(literal(name))
+    } else if (arg === "--completions" || arg.startsWith("--completions=")) {
+      const shell = arg === "--completions" ? args[++i] : arg.slice("--completions=".length)
+      if (shell === undefined || !shells.includes(shell)) {
+        return { wrong: refused(`--completions is one of ${shells.join(", ")}${andNot(shell)}.`) }
+      }
+      rest.push("--completions", shell)
     } else if (arg === "--help" || arg === "-h") {
       help = true
     } else {
@@ -48,5 +56,7 @@ export const normalize = (args: ReadonlyArray<string>) => {
   const command = rest.slice(0, groups.has(rest[0] ?? "") ? 2 : 1).filter((word) => !word.startsWith("-"))
   return { level, args: [...command, "--help"] }
 }
+
+const andNot = (given: string | undefined): string => given === undefined ? "" : `, and not ${JSON.stringify(given)}`
 
 const literal = (name: string): LogLevel.Literal => (name[0]!.toUpperCase() + name.slice(1)) as LogLevel.Literal

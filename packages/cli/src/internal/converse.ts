@@ -10,6 +10,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
+import { commandName } from "./commandName.js"
 import { CommandFailed, exitCodes } from "./failure.js"
 import * as Render from "./render.js"
 import * as Terminal from "./terminal.js"
@@ -17,12 +18,12 @@ import * as Terminal from "./terminal.js"
 /** What a conversation needs of a gateway, near or far. */
 export type Agent = Pick<Client["Type"], "submit" | "waitFor" | "follow" | "abort">
 
-/** Shows the events of a run. Tools are shown to a person only. */
-export const show = (options: { readonly json: boolean }) => {
+/** Shows the events of a run, and at the end what they did not hold of its reply. Tools are shown to a person only. */
+const show = (runId: string, options: { readonly json: boolean }) => {
   if (options.json) {
-    return { event: (event: AgentEvent) => Terminal.json(event), end: Effect.void }
+    return { event: (event: AgentEvent) => Terminal.json(event), end: () => Effect.void }
   }
-  const renderer = Render.make()
+  const renderer = Render.make(runId)
   const tools = process.stderr.isTTY === true
   const print = (pieces: ReadonlyArray<Render.Piece>) =>
     Effect.forEach(
@@ -37,7 +38,7 @@ export const show = (options: { readonly json: boolean }) => {
     )
   return {
     event: (event: AgentEvent) => Effect.suspend(() => print(renderer.render(event))),
-    end: Effect.suspend(() => print(renderer.end()))
+    end: (result: WaitResult) => Effect.suspend(() => print(renderer.end(result.reply)))
   }
 }
 
@@ -52,7 +53,7 @@ export const follow = (agent: Agent, runId: string, options: {
   readonly timeout: Duration.Duration | undefined
 }) =>
   Effect.gen(function*() {
-    const screen = show(options)
+    const screen = show(runId, options)
     const following = yield* Effect.fork(Stream.runForEach(agent.follow({ runId }), screen.event))
     const result = yield* Effect.raceFirst(
       agent.waitFor(runId, { timeout: options.timeout }),
@@ -61,7 +62,7 @@ export const follow = (agent: Agent, runId: string, options: {
     )
     if (result.settled) yield* Effect.timeoutOption(Fiber.join(following), lastEvents)
     yield* Fiber.interrupt(following)
-    yield* screen.end
+    yield* screen.end(result)
     return result
   })
 
@@ -84,6 +85,8 @@ export const converse = (agent: Agent, message: Message, options: {
           `${accepted.runId} ${accepted.disposition}${accepted.replayed === true ? " (sent before)" : ""}`
         )
     }
+    if (options.json) yield* Terminal.json(accepted)
+    else if (accepted.replayed) yield* Terminal.note(Terminal.dim("Sent before: this is the answer it got."))
     options.onRun?.(accepted.runId)
     const result = yield* follow(agent, accepted.runId, options)
     options.onRun?.(undefined)
@@ -99,7 +102,7 @@ export const conclude = (result: WaitResult): Effect.Effect<void, CommandFailed>
   if (!result.settled) {
     return new CommandFailed({
       exitCode: exitCodes.waitOver,
-      message: `The run has not ended yet. It goes on; wait for it with \`switchyard wait ${result.runId}\`.`
+      message: `The run has not ended yet. It goes on; wait for it with \`${commandName()} wait ${result.runId}\`.`
     })
   }
   return new CommandFailed({ exitCode: exitCodes.failed, message: sentence(result) })

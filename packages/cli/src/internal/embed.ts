@@ -4,10 +4,12 @@
  * @since 0.1.0
  */
 import * as Gateway from "@switchyard/gateway/Gateway"
+import { InvalidConfig } from "@switchyard/protocol/Errors"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { isIPv4 } from "node:net"
 import { homedir } from "node:os"
 import { isAbsolute, join } from "node:path"
 import { type EmbeddedConfig, layerEmbedded } from "../Runtime.js"
@@ -26,6 +28,16 @@ export const configOf = (options: Embedded): Effect.Effect<EmbeddedConfig> =>
     Option.match(options.stateDir, { onNone: () => defaultStateDir, onSome: Effect.succeed }),
     (stateDir) => ({ stateDir, workspace: options.workspace, model: options.model })
   )
+
+/** As the gateway decides, but before anything is made for it. */
+const checkHost = (host: string): Effect.Effect<void, InvalidConfig> =>
+  /^(localhost|\[::1\]|::1)$/i.test(host) || (isIPv4(host) && host.startsWith("127."))
+    ? Effect.void
+    : new InvalidConfig({
+      key: "host",
+      value: JSON.stringify(host),
+      reason: "the gateway has no access tokens yet, so it listens on this machine only; use 127.0.0.1"
+    })
 
 /**
  * A gateway over it. If its usual port is taken, and no other was asked for, `onPortInUse` decides whether to take any.
@@ -46,5 +58,5 @@ export const layerServed = (
             ? Layer.provideMerge(Gateway.layer({ host, port: 0 }), Layer.effectDiscard(onPortInUse(error)))
             : Layer.fail(error))
   })
-  return Layer.provideMerge(gateway, layerEmbedded(config))
+  return Layer.unwrapEffect(Effect.as(checkHost(host), Layer.provideMerge(gateway, layerEmbedded(config))))
 }

@@ -10,35 +10,45 @@ const overview = `switchyard ${version}: sessions of agent runs as actors
 Usage: switchyard <command> [options]
 
 Start
-  up                     start a gateway with everything it needs, and chat with it if this is a terminal
+  up                     start a gateway with everything it needs, and chat
+                         with it if this is a terminal
   gateway                start a gateway and serve until SIGTERM or Ctrl-C
 
 Talk
-  agent --message TEXT   send a message to a session and show the answer as it comes
+  agent --message TEXT   send a message and show the answer as it comes
   wait RUN               wait for a run to end and print its reply
   abort RUN              end a run, or remove a waiting message
 
 Look
   sessions list          list all sessions
   sessions history KEY   print the messages of a session
-  sessions abort KEY     end the run of a session; with --clear-queued cancel what waits, too
-  queue show KEY         show the run in progress and the messages that wait in a session
+  sessions abort KEY     end the run of a session; with --clear-queued cancel
+                         what waits, too
+  queue show KEY         show the run in progress and the messages that wait
   health                 show how a gateway is doing
 
-Everywhere
-  --help                 explain the command; --version prints the version
+With what talks and what looks
   --json                 print JSON, one object a line
-  --log-level LEVEL      log to standard error: debug, info, warning (default), error, none
+  --url URL              where the gateway is (ws://127.0.0.1:7420)
+
+Everywhere
+  --help                 explain the command
+  --version              print the version
+  --log-level LEVEL      log to standard error: trace, debug, info, warning
+                         (default), error or none
   --completions SHELL    print a completion script for bash, zsh or fish
 
 Environment, if the option is not given
-  SWITCHYARD_URL         where commands look for the gateway (ws://127.0.0.1:7420)
-  SWITCHYARD_STATE_DIR   where sessions are kept ($XDG_STATE_HOME/switchyard, that is, ~/.local/state/switchyard)
-  SWITCHYARD_PORT, SWITCHYARD_HOST, SWITCHYARD_WORKSPACE, SWITCHYARD_MODEL
+  SWITCHYARD_URL         where commands look for the gateway
+  SWITCHYARD_STATE_DIR   where sessions are kept ($XDG_STATE_HOME/switchyard,
+                         that is, ~/.local/state/switchyard)
+  SWITCHYARD_WORKSPACE   the folder that the tools work in (the current one)
+  SWITCHYARD_PORT, SWITCHYARD_HOST, SWITCHYARD_MODEL
 
 Exit codes
   0         it worked
-  1         the run did not complete: it failed, was aborted, or reached its deadline
+  1         the run did not complete: it failed, was aborted, or reached its
+            deadline
   2         refused: wrong options, a refusal of the gateway, or no gateway
   3         the wait is over and the run goes on (--timeout)
   70        a bug in Switchyard

@@ -4,9 +4,12 @@
  * @since 0.1.0
  */
 import * as Args from "@effect/cli/Args"
+import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
+import * as ValidationError from "@effect/cli/ValidationError"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 
 const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
@@ -27,9 +30,34 @@ export const parseDuration = (text: string): Option.Option<Duration.Duration> =>
 export const parsePort = (text: string): Option.Option<number> =>
   /^\d{1,5}$/.test(text.trim()) && Number(text) <= 65_535 ? Option.some(Number(text)) : Option.none()
 
-export const url = Options.text("url").pipe(
+const modes = ["steer", "followup", "collect", "interrupt"] as const
+
+/** A text that is not empty, from the option or else from the environment, where an empty one means not given. */
+const given = (option: string, variable: string) =>
+  Options.text(option).pipe(
+    Options.filterMap(
+      (text) => text.trim() === "" ? Option.none() : Option.some(text),
+      `--${option} must not be empty; leave it out for the default`
+    ),
+    Options.withFallbackConfig(Config.nonEmptyString(variable))
+  )
+
+export const url = given("url", "SWITCHYARD_URL").pipe(
   Options.withDescription("Where the gateway is (SWITCHYARD_URL; default ws://127.0.0.1:7420)."),
-  Options.withFallbackConfig(Config.string("SWITCHYARD_URL")),
+  Options.optional
+)
+
+export const mode = Options.text("mode").pipe(
+  Options.withPseudoName(modes.join(" | ")),
+  Options.withDescription("What the message does if a run is in progress (default steer)."),
+  Options.mapEffect((text) => {
+    const mode = modes.find((mode) => mode === text)
+    return mode === undefined
+      ? Effect.fail(
+        ValidationError.invalidValue(HelpDoc.p(`--mode is one of ${modes.join(", ")}, and not ${JSON.stringify(text)}`))
+      )
+      : Effect.succeed(mode)
+  }),
   Options.optional
 )
 
@@ -56,35 +84,30 @@ export const session = Options.text("session").pipe(
 
 /** What `up`, `gateway` and `agent --local` take. */
 export const embedded = {
-  port: Options.text("port").pipe(
+  port: given("port", "SWITCHYARD_PORT").pipe(
     Options.withPseudoName("number"),
     Options.withDescription("The port to listen on (SWITCHYARD_PORT; default 7420). 0 picks a free one and prints it."),
-    Options.withFallbackConfig(Config.string("SWITCHYARD_PORT")),
     Options.filterMap(parsePort, "--port is a whole number from 0 to 65535"),
     Options.optional
   ),
-  host: Options.text("host").pipe(
+  host: given("host", "SWITCHYARD_HOST").pipe(
     Options.withDescription("The loopback address to listen on (SWITCHYARD_HOST; default 127.0.0.1)."),
-    Options.withFallbackConfig(Config.string("SWITCHYARD_HOST")),
     Options.withDefault("127.0.0.1")
   ),
-  stateDir: Options.text("state-dir").pipe(
+  stateDir: given("state-dir", "SWITCHYARD_STATE_DIR").pipe(
     Options.withPseudoName("folder"),
     Options.withDescription(
       "Where sessions are kept (SWITCHYARD_STATE_DIR; default $XDG_STATE_HOME/switchyard, that is, ~/.local/state/switchyard)."
     ),
-    Options.withFallbackConfig(Config.string("SWITCHYARD_STATE_DIR")),
     Options.optional
   ),
-  workspace: Options.text("workspace").pipe(
+  workspace: given("workspace", "SWITCHYARD_WORKSPACE").pipe(
     Options.withPseudoName("folder"),
     Options.withDescription("The folder that the tools work in (SWITCHYARD_WORKSPACE; default the current folder)."),
-    Options.withFallbackConfig(Config.string("SWITCHYARD_WORKSPACE")),
     Options.withDefault(".")
   ),
-  model: Options.text("model").pipe(
+  model: given("model", "SWITCHYARD_MODEL").pipe(
     Options.withDescription("The model that answers (SWITCHYARD_MODEL; default offline, the only one so far)."),
-    Options.withFallbackConfig(Config.string("SWITCHYARD_MODEL")),
     Options.withDefault("offline")
   )
 }

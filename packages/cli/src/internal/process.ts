@@ -9,7 +9,8 @@ import * as Cause from "effect/Cause"
 import type * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import { CommandFailed, exitCodes } from "./failure.js"
+import { commandName } from "./commandName.js"
+import { CommandFailed, exitCodes, explain } from "./failure.js"
 
 /** A message whose run belongs to this process, or which somebody waits for here. An interruption cuts it short. */
 let answering = false
@@ -81,9 +82,7 @@ export const report = (
   if (error instanceof CommandFailed) return { code: error.exitCode, message: error.message }
   // The command line library has printed what is wrong.
   const message = isValidationError(error)
-    ? "`switchyard --help` shows the commands, and `switchyard <command> --help` their options."
-    : error instanceof Error
-    ? error.message
-    : String(error)
+    ? `\`${commandName()} --help\` shows the commands, and \`${commandName()} <command> --help\` their options.`
+    : explain(error)
   return { code: exitCodes.refused, message }
 }

@@ -6,6 +6,7 @@
 import * as NodeSocket from "@effect/platform-node/NodeSocket"
 import { Client, type ClientConfig, layerWebSocket } from "@switchyard/client/Client"
 import { type ContentPart, HistoryMessage } from "@switchyard/protocol/Message"
+import type { SessionInfo } from "@switchyard/protocol/Session"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -75,23 +76,38 @@ export const health = (options: Remote) =>
 export const sessionsList = (options: Remote) =>
   withClient(options.url, (client) =>
     Effect.gen(function*() {
+      const rows: Array<SessionInfo> = []
       let after: string | undefined
-      let any = false
       do {
         const page = yield* client.sessions.list({ after })
-        for (const session of page.sessions) {
-          any = true
-          yield* options.json
-            ? Terminal.json(session)
-            : Terminal.line(
-              `${session.sessionKey}  ${session.activeRunId === null ? "idle" : `running ${session.activeRunId}`}, ` +
-                `${session.waiting} waiting, last change ${time(session.updatedAt)}`
-            )
-        }
+        if (options.json) yield* Effect.forEach(page.sessions, Terminal.json, { discard: true })
+        else for (const session of page.sessions) rows.push(session)
         after = page.next ?? undefined
       } while (after !== undefined)
-      if (!any && !options.json) yield* Terminal.note("There are no sessions yet; a first message makes one.")
+      if (options.json) return
+      if (rows.length === 0) return yield* Terminal.note("There are no sessions yet; a first message makes one.")
+      yield* Terminal.line(sessionTable(rows).join("\n"))
     }))
+
+/**
+ * A heading and a line for each session. A long key does not widen the column for all.
+ */
+export const sessionTable = (sessions: ReadonlyArray<SessionInfo>): ReadonlyArray<string> => {
+  const width = sessions.reduce((width, { sessionKey }) => Math.max(width, Math.min(sessionKey.length, 40)), 7)
+  const row = (key: string, changed: string, waiting: string, state: string) =>
+    `${key.padEnd(width)}  ${changed.padEnd(19)}  ${waiting.padStart(7)}  ${state}`
+  return [
+    row("SESSION", "LAST CHANGE", "WAITING", "STATE"),
+    ...sessions.map(({ activeRunId, sessionKey, updatedAt, waiting }) =>
+      row(
+        sessionKey,
+        Terminal.time(updatedAt),
+        String(waiting),
+        activeRunId === null ? "idle" : `running ${activeRunId}`
+      )
+    )
+  ]
+}
 
 export const sessionsHistory = (options: Remote & { readonly key: string }) =>
   withClient(options.url, (client) =>
@@ -123,12 +139,12 @@ export const queueShow = (options: Remote & { readonly key: string }) =>
       yield* Terminal.line(
         queue.active === null
           ? "No run is in progress."
-          : `Run ${queue.active.runId} is ${queue.active.phase}, since ${time(queue.active.startedAt)}.`
+          : `Run ${queue.active.runId} is ${queue.active.phase}, since ${Terminal.time(queue.active.startedAt)}.`
       )
       if (queue.rows.length === 0) return yield* Terminal.line("Nothing waits.")
       for (const row of queue.rows) {
         yield* Terminal.line(
-          `${row.place}. ${row.mode}  ${row.runId}  ${time(row.acceptedAt)}` +
+          `${row.place}. ${row.mode}  ${row.runId}  ${Terminal.time(row.acceptedAt)}` +
             `${row.boundTo === null ? "" : `  (enters ${row.boundTo})`}  ${Terminal.oneLine(row.preview, 80)}`
         )
       }
@@ -141,12 +157,13 @@ const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" :
 
 const seconds = (ms: number): string => ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min`
 
-const time = (ms: number): string => Number.isFinite(ms) ? new Date(ms).toISOString() : "?"
-
-const messageText = (message: HistoryMessage): string => {
-  const body = message.content.map(partText).join("\n")
+/**
+ * A message of a history as a person reads it. Ends with an empty line.
+ */
+export const messageText = (message: HistoryMessage): string => {
+  const body = message.unreadable === true ? "(cannot be read)" : message.content.map(partText).join("\n")
   const cut = message.cut === undefined ? "" : ` (cut: ${message.cut})`
-  return `[${time(message.at)}] ${message.role}${cut}\n${message.unreadable === true ? "(cannot be read)" : body}\n`
+  return `[${Terminal.time(message.at)}] ${message.role}${cut}\n${Terminal.paragraphs(body)}\n`
 }
 
 const partText = (part: ContentPart): string => {
@@ -160,6 +177,20 @@ const partText = (part: ContentPart): string => {
     case "tool-call":
       return `→ ${part.name} ${Terminal.oneLine(JSON.stringify(part.params) ?? "", 200)}`
     case "tool-result":
-      return `← ${part.name} ${Terminal.oneLine(JSON.stringify(part.result) ?? "", 200)}`
+      return `${part.isFailure ? "✗" : "←"} ${part.name} ${resultText(part.result)}`
   }
+}
+
+/** How much of a tool's result a history shows: lines, and characters of each. */
+const shownLines = 10
+const shownColumns = 200
+
+const resultText = (result: unknown): string => {
+  const text = typeof result === "string" ? result : JSON.stringify(result, null, 2) ?? ""
+  const lines = Terminal.paragraphs(text).split("\n")
+  const shown = lines.slice(0, shownLines)
+    .map((line) => line.length > shownColumns ? `${line.slice(0, shownColumns - 1)}…` : line)
+  const left = lines.length - shown.length
+  if (left > 0) shown.push(`… (${count(left, "more line")}; --json shows all)`)
+  return shown.length === 1 ? shown[0]! : ["", ...shown].join("\n  ")
 }

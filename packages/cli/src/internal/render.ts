@@ -14,18 +14,32 @@ export type Piece =
 
 export interface Renderer {
   readonly render: (event: AgentEvent) => ReadonlyArray<Piece>
-  /** What is left to print at the end, for example the end of the line. */
-  readonly end: () => ReadonlyArray<Piece>
+  /**
+   * What is left to print at the end: what is missing of the reply, if that is known, and the end of the line.
+   */
+  readonly end: (reply?: string) => ReadonlyArray<Piece>
 }
 
 const text = (text: string): Piece => ({ _tag: "text", text })
 const note = (text: string): Piece => ({ _tag: "note", text })
 
-export const make = (): Renderer => {
-  /** The text of the message that is open, as printed. */
+/**
+ * For the events of one run. What stands on a terminal cannot be taken back: text that comes again after a reset is held
+ * back for as long as it says what is there already.
+ */
+export const make = (runId: string): Renderer => {
+  /** The run, and those that its message joined. */
+  const runs = new Set<string>([runId])
+  /** The text of the open message since the last reset. */
   let open = ""
-  /** The last message that ended. */
-  let last = ""
+  /** What the terminal shows of the open message, or of the one that a reset took back. */
+  let screen = ""
+  /** `screen` is a whole message, which cannot be continued but may come again. */
+  let ended = false
+  /** The last message that ended, or the reply that took its place. The terminal shows it. */
+  let message = ""
+  /** The open message of a run that is not known to be followed. */
+  let foreign: { readonly runId: string | null; readonly text: string } | undefined
   let atLineStart = true
 
   const print = (more: string): ReadonlyArray<Piece> => {
@@ -36,39 +50,52 @@ export const make = (): Renderer => {
   const endLine = (): ReadonlyArray<Piece> => atLineStart ? [] : print("\n")
   const aside = (line: string): ReadonlyArray<Piece> => [...endLine(), note(line)]
 
-  /** The whole of the open message is known: prints what is missing of it. */
-  const complete = (whole: string): ReadonlyArray<Piece> => {
-    if (whole.startsWith(open)) {
-      const missing = whole.slice(open.length)
-      open = whole
+  /** The open message is `whole` so far, or in the end: prints what the terminal does not show of it. */
+  const extend = (whole: string, complete: boolean): ReadonlyArray<Piece> => {
+    open = whole
+    if (complete ? screen === whole : screen.startsWith(whole)) return []
+    if (!ended && whole.startsWith(screen)) {
+      const missing = whole.slice(screen.length)
+      screen = whole
       return print(missing)
     }
-    const before = endLine()
-    open = whole
+    const before = ended ? endLine() : aside("(the answer starts again)")
+    screen = whole
+    ended = false
     return [...before, ...print(whole)]
   }
 
   const close = (): ReadonlyArray<Piece> => {
-    last = open
+    message = open
     open = ""
+    screen = ""
+    ended = false
     return endLine()
+  }
+
+  /** The reply is known: prints what the terminal does not show of it. */
+  const settle = (whole: string): ReadonlyArray<Piece> => {
+    const isShown = whole.trim() === "" || whole.trim() === message.trim()
+    return isShown ? endLine() : [...extend(whole, true), ...close()]
   }
 
   return {
     render: (event) => {
       switch (event.stream) {
         case "assistant":
+          if (foreign !== undefined && event.runId === foreign.runId) {
+            // The gateway sends what is followed only, so this run is.
+            open = foreign.text
+            foreign = undefined
+          }
           switch (event.data.type) {
             case "delta":
-              open += event.data.text
-              return print(event.data.text)
+              return extend(open + event.data.text, false)
             case "text":
-              return [...complete(event.data.text), ...close()]
-            case "reset": {
-              const was = open
+              return [...extend(event.data.text, true), ...close()]
+            case "reset":
               open = ""
-              return was === "" ? [] : aside("(the model starts this answer again)")
-            }
+              return []
           }
           return []
         case "tool":
@@ -77,15 +104,24 @@ export const make = (): Renderer => {
             : event.data.type === "end" && event.data.isError
             ? aside(`✗ ${oneLine(event.data.name, 64)}: ${oneLine(event.data.text, 160)}`)
             : []
-        case "reply": {
-          const shown = last.trim() === event.data.text.trim() || last.trim().endsWith(event.data.text.trim())
-          if (shown) return []
-          return [...endLine(), ...print(event.data.text), ...endLine()]
+        case "reply":
+          return settle(event.data.text)
+        case "lifecycle":
+          return event.data.type === "start" ? [] : settle(event.data.reply ?? "")
+        case "stream": {
+          // Earlier events are gone; the text of the open message is not, but it may be that of another run.
+          const { activeRunId, text } = event.data
+          open = ""
+          if (screen === "" && message !== "") {
+            screen = message
+            ended = true
+          }
+          const isOurs = activeRunId !== null && runs.has(activeRunId)
+          foreign = isOurs ? undefined : { runId: activeRunId, text }
+          return isOurs && text !== "" ? extend(text, false) : []
         }
-        case "stream":
-          // Earlier events are gone; the text of the open message is not.
-          return complete(event.data.text)
         case "queue":
+          if ("into" in event.data) runs.add(event.data.into)
           return event.data.type === "steered" || event.data.type === "merged"
             ? aside(`(joined the run in progress, ${event.data.into})`)
             : event.data.type === "accepted" && event.data.disposition === "queued"
@@ -95,6 +131,6 @@ export const make = (): Renderer => {
           return []
       }
     },
-    end: endLine
+    end: (reply = "") => settle(reply)
   }
 }

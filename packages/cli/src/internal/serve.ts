@@ -8,15 +8,17 @@ import { Sessions } from "@switchyard/core/Sessions"
 import { Gateway } from "@switchyard/gateway/Gateway"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { basename, resolve } from "node:path"
+import { resolve } from "node:path"
 import type { EmbeddedConfig } from "../Runtime.js"
 import { chat } from "./chat.js"
+import { commandName } from "./commandName.js"
 import { type Agent, converse } from "./converse.js"
 import { configOf, layerServed } from "./embed.js"
 import { orHandOver } from "./handOver.js"
 import * as Local from "./local.js"
 import type { Embedded } from "./options.js"
 import { setAnswering } from "./process.js"
+import { check, checkSession } from "./submission.js"
 import * as Terminal from "./terminal.js"
 
 /** Serves until it is told to stop. */
@@ -31,8 +33,9 @@ export const up = (options: Embedded & { readonly message: Option.Option<string>
   Effect.flatMap(configOf(options), (config) => {
     const { message } = options
     if (Option.isSome(message)) {
+      const submission = { sessionKey: options.session, message: message.value }
       const talk = (agent: Agent) =>
-        converse(agent, { sessionKey: options.session, message: message.value }, {
+        converse(agent, submission, {
           json: false,
           wait: true,
           timeout: undefined,
@@ -44,9 +47,9 @@ export const up = (options: Embedded & { readonly message: Option.Option<string>
         ({ port }) => Terminal.note(`Port ${port} is in use, so this one listens on another.`)
       )
       const here = Effect.provide(Effect.flatMap(Sessions, (sessions) => talk(Local.make(sessions))), served)
-      return orHandOver(here, Option.none(), talk)
+      return Effect.zipRight(check(submission), orHandOver(here, Option.none(), talk))
     }
-    return Effect.provide(
+    const conversation = Effect.provide(
       Effect.gen(function*() {
         yield* Terminal.line(yield* banner(config))
         if (!Terminal.isInteractive()) return yield* Effect.never
@@ -55,15 +58,14 @@ export const up = (options: Embedded & { readonly message: Option.Option<string>
       }),
       layerServed(config, options)
     )
+    return Effect.zipRight(checkSession(options.session), conversation)
   })
 
 const banner = (config: EmbeddedConfig) =>
   Effect.gen(function*() {
     const gateway = yield* Gateway
     const model = yield* Model
-    const command = process.argv[1] !== undefined && basename(process.argv[1]) === "switchyard"
-      ? "switchyard"
-      : "npx switchyard"
+    const command = commandName()
     const at = gateway.port === 7420 ? "" : `--url ${gateway.url} `
     return [
       `${Terminal.bold("Switchyard")} listens on ${gateway.url}`,

@@ -37,5 +37,16 @@ export const oneLine = (text: string, max: number): string => {
   return flat.length > max ? `${flat.slice(0, max - 1)}…` : flat
 }
 
+/** What came from elsewhere and must not steer the terminal, with its lines; no two empty ones follow each other. */
+export const paragraphs = (text: string): string =>
+  // eslint-disable-next-line no-control-regex
+  text.replace(/\r\n?/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]+/g, " ")
+    .replace(/\n(?:[ \t]*\n){2,}/g, "\n\n").trimEnd()
+
+/** A moment, in the time zone of this machine. */
+export const time = (ms: number): string =>
+  // Sweden writes times as ISO 8601 does.
+  Number.isFinite(ms) ? new Date(ms).toLocaleString("sv-SE") : "?"
+
 // eslint-disable-next-line no-control-regex
 export const withoutStyle = (text: string): string => text.replace(/\u001b\[[0-9;]*m/g, "")

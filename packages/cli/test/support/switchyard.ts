@@ -95,8 +95,8 @@ export const start = (args: ReadonlyArray<string>, env: Record<string, string> =
 export const run = (args: ReadonlyArray<string>, env?: Record<string, string>): Effect.Effect<Ended> =>
   Effect.scoped(Effect.flatMap(start(args, env), (running) => running.ended))
 
-/** Runs the command line inside this process, as `bin.ts` would. One at a time: it owns the standard streams. */
-export const invoke = (args: ReadonlyArray<string>, env: Record<string, string> = {}): Effect.Effect<Ended> =>
+/** What an effect writes to the standard streams of this process. One at a time: it owns them. */
+export const capture = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.acquireUseRelease(
     Effect.sync(() => {
       const written = { stdout: "", stderr: "" }
@@ -112,18 +112,25 @@ export const invoke = (args: ReadonlyArray<string>, env: Record<string, string> 
       })
       return { written, restore }
     }),
-    ({ written }) =>
-      Cli.run(["node", "switchyard", ...args]).pipe(
-        Effect.provide(NodeContext.layer),
-        Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env)))),
-        Effect.exit,
-        Effect.map((exit) => {
-          const { code, message } = report(exit, undefined)
-          return { code, stdout: written.stdout, stderr: written.stderr + (message === "" ? "" : `${message}\n`) }
-        })
-      ),
+    ({ written }) => Effect.map(effect, (value) => ({ ...written, value })),
     ({ restore }) => Effect.sync(() => restore.forEach((undo) => undo()))
-  ).pipe(TestServices.provideLive)
+  )
+
+/** Runs the command line inside this process, as `bin.ts` would. One at a time: it owns the standard streams. */
+export const invoke = (args: ReadonlyArray<string>, env: Record<string, string> = {}): Effect.Effect<Ended> =>
+  capture(
+    Cli.run(["node", "switchyard", ...args]).pipe(
+      Effect.provide(NodeContext.layer),
+      Effect.withConfigProvider(ConfigProvider.fromMap(new Map(Object.entries(env)))),
+      Effect.exit
+    )
+  ).pipe(
+    Effect.map(({ stderr, stdout, value }) => {
+      const { code, message } = report(value, undefined)
+      return { code, stdout, stderr: stderr + (message === "" ? "" : `${message}\n`) }
+    }),
+    TestServices.provideLive
+  )
 
 /** A gateway process that the tests of a file share, and the command line to use against it. */
 export class GatewayProcess extends Context.Tag("test/GatewayProcess")<GatewayProcess, {

@@ -11,7 +11,7 @@ import * as Scope from "effect/Scope"
 import type { EventHub } from "../EventHub.js"
 import * as Journal from "../Journal.js"
 import * as QueuePolicy from "../QueuePolicy.js"
-import type { SessionRef } from "../SessionRef.js"
+import type { Answered, SessionRef } from "../SessionRef.js"
 import { ActorGone, SessionSuperseded } from "../SessionRef.js"
 import * as SessionState from "../SessionState.js"
 import type { SessionWriteLock } from "../SessionWriteLock.js"
@@ -72,6 +72,7 @@ interface RunState {
   readonly token: number
   readonly run: Run
   fiber: Fiber.RuntimeFiber<void> | null
+  aborted: boolean
   /** When its time is over, in monotonic milliseconds. */
   deadline: number | null
   /** When it is detached because it did not end. */
@@ -143,7 +144,8 @@ export class Actor {
     this.appender = new Appender(
       options.deps.services.settings,
       QueuePolicy.initial(session, options.freshId),
-      (step) => this.onDecided(step),
+      // An abort that cannot be refused does not wait for the disk.
+      (part) => part.asker.persistent && this.abortRuns(part.step),
       (part) => this.onCommitted(part)
     )
     this.writer = new JournalWriter({
@@ -152,6 +154,7 @@ export class Actor {
       generation: (last?.generation ?? 0) + 1,
       store: options.deps.store,
       appender: this.appender,
+      mono: () => this.instant().mono,
       background: (effect) => this.background(effect),
       leave: (written) => this.leave({ _tag: "Written", written })
     }, last?.seq ?? 0)
@@ -237,16 +240,23 @@ export class Actor {
 
   private makeRef(freshId: SessionId): SessionRef {
     const { capacity, key } = { capacity: this.deps.services.settings.mailboxCapacity, key: this.key }
-    const ask = <E>(leave: (asker: Asker) => E | undefined, persistent: boolean) =>
+    const ask = <E>(leave: (asker: Asker) => E | undefined, persistent: boolean, answered?: Answered) =>
       Effect.async<QueuePolicy.Reply, E | AppendError | ActorGone>((resume) => {
         if (this.closed) return resume(new ActorGone({ session: key }))
         const refused = leave({
-          resolve: (reply) => resume(Effect.succeed(reply)),
-          reject: (error) => resume(Effect.fail(error)),
+          resolve: (reply) => {
+            answered?.done()
+            resume(Effect.succeed(reply))
+          },
+          reject: (error) => {
+            answered?.done()
+            resume(Effect.fail(error))
+          },
           persistent
         })
-        if (refused !== undefined) resume(Effect.fail(refused))
-        else this.bell.unsafeOpen()
+        if (refused !== undefined) return resume(Effect.fail(refused))
+        answered?.asked()
+        this.bell.unsafeOpen()
       })
     const appendErrors = <E>(effect: Effect.Effect<QueuePolicy.Reply, E | AppendError>) =>
       Effect.mapError(effect, (error) =>
@@ -256,26 +266,40 @@ export class Actor {
           : error as Exclude<typeof error, { readonly _tag: "StoreFailure" | "AppendConflict" }>)
     return {
       sessionId: this.appender.tentative.session.sessionId ?? freshId,
-      submit: (offer) =>
-        appendErrors(ask((asker) => {
-          if (this.mailbox.length >= capacity) {
-            return new SessionBusy({ sessionKey: key, reason: { _tag: "Mailbox", capacity }, retryAfterMs: 100 })
-          }
-          this.mailbox.push({ ticket: this.tickets += 1, offer, asker })
-          return undefined
-        }, false)),
+      submit: (offer, answered) =>
+        appendErrors(ask(
+          (asker) => {
+            if (this.mailbox.length + this.appender.submissions >= capacity) {
+              return new SessionBusy({ sessionKey: key, reason: { _tag: "Mailbox", capacity }, retryAfterMs: 100 })
+            }
+            this.mailbox.push({ ticket: this.tickets += 1, offer, asker })
+            return undefined
+          },
+          false,
+          answered
+        )),
       abort: (runId) =>
         appendErrors(ask<never>((asker) => {
           this.control.push({ _tag: "Abort", runId, asker })
           return undefined
         }, true)),
-      stop: ({ clearQueued, command }) =>
-        appendErrors(ask<never>((asker) => {
-          this.control.push({ _tag: "Stop", ticket: this.tickets += 1, clearQueued, command, asker })
-          return undefined
-        }, true)),
+      stop: ({ answered, clearQueued, command }) =>
+        appendErrors(ask<never>(
+          (asker) => {
+            this.control.push({ _tag: "Stop", ticket: this.tickets += 1, clearQueued, command, asker })
+            return undefined
+            // a stop that comes as a message has an id, and may be refused like one
+          },
+          command === null,
+          answered
+        )),
       queue: Effect.sync(() => queueView(key, this.appender.tentative, this.run?.run.isPrepared ?? false)),
       isRunning: Effect.sync(() => this.appender.tentative.active !== null),
+      isUnsettled: (runId) => {
+        const { open, rows } = this.appender.committed.session
+        return rows.some((row) => row.runId === runId) || open?.runId === runId ||
+          (open?.members.includes(runId) ?? false)
+      },
       drain: Effect.async<void>((resume) => {
         if (this.closed) return resume(Effect.void)
         this.control.push({ _tag: "Drain", asker: nobody })
@@ -333,15 +357,20 @@ export class Actor {
       case "Abort": {
         // The message may still stand at the door.
         const letter = this.mailbox.find((letter) => letter.offer.runId === signal.runId)
+        let removed = false
         if (letter !== undefined) {
           this.mailbox = this.mailbox.filter((other) => other !== letter)
-          this.decide({ _tag: "Submit", offer: letter.offer, covered: "abort" }, letter.asker)
+          this.decide({ _tag: "Submit", offer: letter.offer, covered: "abort" }, {
+            ...letter.asker,
+            resolve: (reply) => {
+              removed = reply._tag === "Accepted"
+              letter.asker.resolve(reply)
+            }
+          })
         }
         return this.decide(
           { _tag: "Abort", runId: signal.runId },
-          letter === undefined
-            ? signal.asker
-            : { ...signal.asker, resolve: () => signal.asker.resolve({ _tag: "Cancelled" }) }
+          { ...signal.asker, resolve: (reply) => signal.asker.resolve(removed ? { _tag: "Cancelled" } : reply) }
         )
       }
       case "Stop": {
@@ -375,9 +404,10 @@ export class Actor {
     this.forks.push(Effect.asVoid(Effect.fork(effect)))
   }
 
-  private onDecided(step: QueuePolicy.Step) {
+  private abortRuns(step: QueuePolicy.Step) {
     for (const command of step.commands) {
-      if (command._tag !== "AbortRun" || this.run?.token !== command.token) continue
+      if (command._tag !== "AbortRun" || this.run?.token !== command.token || this.run.aborted) continue
+      this.run.aborted = true
       this.run.grace = this.instant().mono + this.deps.services.settings.settleGraceMs
       this.run.fiber?.unsafeInterruptAsFork(FiberId.none)
     }
@@ -394,6 +424,7 @@ export class Actor {
     }
     if (this.run !== null && this.run.token !== state.active?.token) this.run = null
     for (const command of commands) if (command._tag === "StartRun") this.start(command)
+    this.abortRuns(part.step)
     part.asker.resolve(reply)
   }
 
@@ -429,20 +460,21 @@ export class Actor {
         append: (entries) => ask({ _tag: "Append", token, entries }, nobody),
         end: (end) => ask({ _tag: "End", token, end }, nobody),
         preparing: () => {
-          if (deadlineMs > 0) state.deadline = this.instant().mono + deadlineMs
+          if (deadlineMs === 0) return
+          state.deadline = this.instant().mono + deadlineMs
+          this.bell.unsafeOpen()
         },
         now: () => this.clock.unsafeCurrentTimeMillis()
       },
       this.transcript,
       this.announcer.channel
     )
-    const state: RunState = { token, run, fiber: null, deadline: null, grace: null }
+    const state: RunState = { token, run, fiber: null, aborted: false, deadline: null, grace: null }
     this.run = state
     this.forks.push(Effect.suspend(() => {
       // An abort that came before there was a fiber to interrupt.
-      const { active } = this.appender.tentative
-      if (active?.token !== token) return Effect.void
-      if (active.ending !== null) {
+      if (this.run !== state) return Effect.void
+      if (state.aborted) {
         return Effect.sync(() => ask({ _tag: "End", token, end: run.endNow("interrupted") }, nobody))
       }
       return Effect.map(Effect.fork(run.execute), (fiber) => {

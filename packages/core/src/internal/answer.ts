@@ -4,6 +4,7 @@ import type * as Response from "@effect/ai/Response"
 import type { Usage } from "@switchyard/protocol/Message"
 import type * as Journal from "../Journal.js"
 import type { ModelPart } from "../Model.js"
+import { unused } from "./text.js"
 
 type Block = { readonly type: "text" | "reasoning"; readonly id: string; text: string } | Call
 
@@ -16,6 +17,9 @@ export interface Call {
 }
 
 type TextStream = "assistant" | "reasoning"
+
+// Providers report what they like.
+const count = (tokens: number | undefined): number => Number.isFinite(tokens) ? tokens! : 0
 
 /**
  * One answer of the model in the making: its blocks, and why it ended.
@@ -49,16 +53,15 @@ export class Answer {
         return this.grow("reasoning", part.id, part.delta)
       case "tool-call": {
         // A repeated call id would pair one result with two calls.
-        const repeats = this.calls.filter((call) => call.id === part.id || call.id.startsWith(`${part.id}-`)).length
-        const id = repeats === 0 ? part.id : `${part.id}-${repeats + 1}`
+        const id = unused(part.id, new Set(this.calls.map((call) => call.id)))
         this.blocks.push({ type: "tool-call", id, name: part.name, params: part.params ?? {} })
         return
       }
       case "finish":
         this.finish = part.reason
         this.usage = {
-          inputTokens: part.usage.inputTokens ?? 0,
-          outputTokens: part.usage.outputTokens ?? 0
+          inputTokens: count(part.usage.inputTokens),
+          outputTokens: count(part.usage.outputTokens)
         }
         return
       case "error":

@@ -26,6 +26,9 @@ export interface Asker {
   readonly persistent: boolean
 }
 
+/** How long a message may wait for the store before it is refused, in milliseconds. */
+const patienceMs = 10_000
+
 /**
  * The decisions of one activation between "decided" and "committed": decided on tentative state, appended in order with
  * one append in flight, stepped again from committed state when one before them failed.
@@ -43,8 +46,8 @@ export class Appender {
 
   constructor(
     private readonly limits: QueuePolicy.Limits,
-    private committed: QueuePolicy.State,
-    private readonly onDecided: (step: QueuePolicy.Step) => void,
+    public committed: QueuePolicy.State,
+    private readonly onDecided: (part: Part) => void,
     private readonly onCommitted: (part: Part) => void
   ) {
     this.tentative = committed
@@ -54,11 +57,18 @@ export class Appender {
     return this.parts.length === 0
   }
 
+  /** Messages that are decided and not yet committed. */
+  get submissions(): number {
+    let count = 0
+    for (const part of this.parts) if (part.event._tag === "Submit") count += 1
+    return count
+  }
+
   offer(event: QueuePolicy.Event, asker: Asker): void {
     const step = QueuePolicy.step(this.limits, this.tentative, event)
     this.tentative = step.state
     const part = { event, step, asker }
-    this.onDecided(step)
+    this.onDecided(part)
     if (step.entries.length === 0 && this.parts.length === 0) this.commit(part)
     else this.parts.push(part)
   }
@@ -87,7 +97,7 @@ export class Appender {
   }
 
   /** The append failed and changed nothing. Gives whether the same parts are to be appended again after a while. */
-  failed(error: AppendError): "again" | "goesOn" {
+  failed(error: AppendError, mono: number): "again" | "goesOn" {
     const count = this.inFlight
     this.inFlight = 0
     if (count > 1) {
@@ -96,16 +106,25 @@ export class Appender {
     }
     const [part] = this.parts
     if (part === undefined) return "goesOn"
-    if (part.asker.persistent && error._tag !== "RunIdTaken") return "again"
+    if (part.asker.persistent && error._tag !== "RunIdTaken") {
+      // What stands behind it, and may be refused, does not wait for ever.
+      this.refuse((other) => !other.asker.persistent && other.event.mono + patienceMs <= mono, error)
+      return "again"
+    }
     if (this.alone > 0) this.alone -= 1
-    this.parts.shift()
-    part.asker.reject(error)
-    // Decisions behind the failed one were made as if it stood. They are made anew.
-    const later = this.parts
+    this.refuse((other) => other === part, error)
+    return "goesOn"
+  }
+
+  // Refuses some of the parts. What was decided behind them was decided as if they stood, and is decided anew.
+  private refuse(wanted: (part: Part) => boolean, error: AppendError): void {
+    const refused = this.parts.filter(wanted)
+    if (refused.length === 0) return
+    const kept = this.parts.filter((part) => !refused.includes(part))
     this.parts = []
     this.tentative = this.committed
-    for (const { asker, event } of later) this.offer(event, asker)
-    return "goesOn"
+    for (const part of refused) part.asker.reject(error)
+    for (const { asker, event } of kept) this.offer(event, asker)
   }
 
   /** Gives everything up: each asker is told. What is in flight may still be committed. */

@@ -150,12 +150,11 @@ export const push = (follower: Follower, event: AgentEvent) => {
       data: { type: "delta", text: (last.data as { text: string }).text + (event.data as { text: string }).text }
     } as AgentEvent
   } else {
-    if (!isDelta(event)) {
-      follower.others += 1
-      if (follower.others > followerCapacity) {
-        follower.tooSlow = true
-        follower.buffer = []
-      }
+    // Deltas that cannot be merged, since others came in between, count like any event.
+    follower.others += 1
+    if (follower.others > followerCapacity) {
+      follower.tooSlow = true
+      follower.buffer = []
     }
     if (!follower.tooSlow) follower.buffer.push(event)
   }

@@ -16,10 +16,14 @@ const retryDelaysMs = [500, 1_000, 2_000, 4_000, 8_000, 10_000]
  * @internal
  */
 export type Written =
-  | { readonly _tag: "Appended"; readonly rows: number; readonly exit: Exit.Exit<void, AppendError> }
+  | {
+    readonly _tag: "Appended"
+    readonly rows: ReadonlyArray<Journal.Row>
+    readonly exit: Exit.Exit<void, AppendError>
+  }
   | {
     readonly _tag: "Looked"
-    readonly rows: number
+    readonly rows: ReadonlyArray<Journal.Row>
     readonly found: Exit.Exit<ReadonlyArray<Journal.Row>, StoreFailure>
     readonly error: AppendError
   }
@@ -41,6 +45,8 @@ export class JournalWriter {
       readonly generation: number
       readonly store: TranscriptStore["Type"]
       readonly appender: Appender
+      /** The monotonic clock, in milliseconds. */
+      readonly mono: () => number
       /** Runs an effect beside the actor; `leave` brings its result back to the actor's fiber. */
       readonly background: (effect: Effect.Effect<void>) => void
       readonly leave: (written: Written) => void
@@ -63,7 +69,7 @@ export class JournalWriter {
     })
     this.options.background(Effect.flatMap(
       Effect.exit(store.append({ session: key, follows: this.seq, rows })),
-      (exit) => Effect.sync(() => leave({ _tag: "Appended", rows: rows.length, exit }))
+      (exit) => Effect.sync(() => leave({ _tag: "Appended", rows, exit }))
     ))
   }
 
@@ -81,14 +87,14 @@ export class JournalWriter {
     }
   }
 
-  private appended(rows: number): "goesOn" {
-    this.seq += rows
+  private appended(rows: ReadonlyArray<Journal.Row>): "goesOn" {
+    this.seq += rows.length
     this.attempts = 0
     this.options.appender.succeeded()
     return "goesOn"
   }
 
-  private notAppended(rows: number, error: AppendError): "goesOn" {
+  private notAppended(rows: ReadonlyArray<Journal.Row>, error: AppendError): "goesOn" {
     const { appender, background, key, leave, store } = this.options
     if (error._tag === "AppendConflict" || (error._tag === "StoreFailure" && error.committed === "unknown")) {
       // Only the journal knows whether it was written after all.
@@ -99,7 +105,7 @@ export class JournalWriter {
       ))
       return "goesOn"
     }
-    if (appender.failed(error) === "again") {
+    if (appender.failed(error, this.options.mono()) === "again") {
       this.waiting = true
       const delay = this.retryDelay()
       background(
@@ -113,11 +119,11 @@ export class JournalWriter {
   }
 
   private looked(
-    rows: number,
+    rows: ReadonlyArray<Journal.Row>,
     found: Exit.Exit<ReadonlyArray<Journal.Row>, StoreFailure>,
     error: AppendError
   ): "goesOn" | "superseded" {
-    const { activation, background, leave } = this.options
+    const { background, leave } = this.options
     if (Exit.isFailure(found)) {
       background(Effect.zipRight(
         Effect.sleep(this.retryDelay()),
@@ -126,7 +132,7 @@ export class JournalWriter {
       return "goesOn"
     }
     this.waiting = false
-    const own = found.value.length === rows && found.value.every((row) => row.activation === activation)
+    const own = found.value.length === rows.length && found.value.every((row, index) => isSame(row, rows[index]!))
     if (own) return this.appended(rows)
     if (found.value.length === 0 && error._tag === "StoreFailure") {
       return this.notAppended(rows, new StoreFailure({ reason: error.reason, committed: "no", cause: error.cause }))
@@ -140,6 +146,9 @@ export class JournalWriter {
     return delay
   }
 }
+
+const isSame = (a: Journal.Row, b: Journal.Row): boolean =>
+  a.activation === b.activation && a.seq === b.seq && a.kind === b.kind && a.run === b.run && a.payload === b.payload
 
 const errorOf = (cause: Cause.Cause<AppendError>): AppendError => {
   const failure = Cause.failureOption(cause)

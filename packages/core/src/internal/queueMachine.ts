@@ -130,6 +130,10 @@ const interruptedError = {
   code: "interrupted",
   message: "The program ended while the run was in progress. Its committed steps stand in the history."
 }
+const selfInterruptedError = {
+  code: "internal",
+  message: "The run was interrupted from within, by its model or a hook."
+}
 const defectError = { code: "internal", message: "The run failed because of a fault in the program." }
 
 // --- messages ---
@@ -182,7 +186,7 @@ const submit = (draft: Draft, offer: Offer, covered: "abort" | "stop" | null): R
       : offer.mode === "interrupt" || draft.rows.length === 0
       ? "started"
       : "queued"
-    const cleared = offer.mode === "interrupt" && offer.clearQueued ? draft.rows : []
+    const cleared = offer.mode === "interrupt" && offer.clearQueued ? cancellable(draft, offer.authority) : []
     const reply = accepted(draft, offer, disposition, {})
     for (const row of cleared) cancel(draft, row.runId, "clear")
     schedule(draft)
@@ -209,7 +213,7 @@ const submit = (draft: Draft, offer: Offer, covered: "abort" | "stop" | null): R
       if (!Authority.mayAbort(offer.authority, active.authority)) {
         return accepted(draft, offer, "queued", { mode: "followup" })
       }
-      const cleared = offer.clearQueued ? draft.rows.filter((row) => !active.group.includes(row.runId)) : []
+      const cleared = offer.clearQueued ? cancellable(draft, offer.authority) : []
       const reply = accepted(draft, offer, "interrupting", { into: active.runId })
       for (const row of cleared) cancel(draft, row.runId, "clear")
       requestAbort(draft, active, "interrupt")
@@ -217,6 +221,12 @@ const submit = (draft: Draft, offer: Offer, covered: "abort" | "stop" | null): R
     }
   }
 }
+
+// The rows that a signal may cancel: not those of the run that is starting, nor, for a message, those of another authority.
+const cancellable = (draft: Draft, by: Authority.Authority | null) =>
+  draft.rows.filter((row) =>
+    !draft.active?.group.includes(row.runId) && (by === null || Authority.mayAbort(by, row.authority))
+  )
 
 const cancel = (draft: Draft, runId: RunId, cause: Journal.AbortCause) =>
   draft.commit(Journal.entry("cancelled", draft.at.now, { cause }, { run: runId }))
@@ -254,9 +264,13 @@ const abort = (draft: Draft, runId: RunId): Reply => {
 const stop = (draft: Draft, clearQueued: boolean, command: Offer | null): Reply => {
   if (command !== null && isKnown(draft.state, command.runId)) return { _tag: "Known" }
   const { active } = draft
-  const cancelled = clearQueued ? draft.rows.filter((row) => !active?.group.includes(row.runId)) : []
+  const by = command?.authority ?? null
+  const cancelled = clearQueued ? cancellable(draft, by) : []
   for (const row of cancelled) cancel(draft, row.runId, "stop")
-  const aborted = active !== null && requestAbort(draft, active, "stop") ? active.runId : null
+  const aborted = active !== null && (by === null || Authority.mayAbort(by, active.authority)) &&
+      requestAbort(draft, active, "stop")
+    ? active.runId
+    : null
   if (command === null) {
     schedule(draft)
     return { _tag: "Stopped", aborted, cancelled: cancelled.map((row) => row.runId) }
@@ -360,8 +374,11 @@ const end = (draft: Draft, token: number, end: End): Reply => {
   const { active } = draft
   if (active === null || active.token !== token) return { _tag: "Revoked" }
   const { now } = draft.at
-  const outcome: End["outcome"] = active.ending === null
-    ? end.outcome
+  const outcome: End["outcome"] = active.phase === "closed"
+    ? "completed"
+    : active.ending === null
+    // nobody ended it, so what interrupted it was its own doing
+    ? end.outcome === "interrupted" ? "failed" : end.outcome
     : isAbort(active.ending)
     ? "aborted"
     : active.ending === "deadline"
@@ -383,13 +400,19 @@ const end = (draft: Draft, token: number, end: End): Reply => {
   if (outcome !== "completed") {
     draft.commit(Journal.entry("note", now, { text: end.note ?? notes[outcome] }, { run: active.runId }))
   }
-  const error = outcome === "failed" ? end.error : outcome === "interrupted" ? interruptedError : undefined
+  const error = outcome === "failed"
+    ? end.error ?? selfInterruptedError
+    : outcome === "interrupted"
+    ? interruptedError
+    : undefined
+  // A delivery that ended otherwise than it should may have sent.
+  const delivery = active.phase === "closed" && end.outcome !== "completed" ? "unknown" : end.delivery
   settle(draft, active, {
     outcome,
     startedAt: active.startedAt,
     usage: end.usage,
     ...(error === undefined ? {} : { error }),
-    ...(end.delivery === undefined ? {} : { delivery: end.delivery }),
+    ...(delivery === undefined ? {} : { delivery }),
     ...(end.detached === undefined ? {} : { detached: end.detached })
   })
   return { _tag: "Closed", settled: true }
@@ -398,7 +421,7 @@ const end = (draft: Draft, token: number, end: End): Reply => {
 // --- the idle boundary ---
 
 const agree = (a: SessionState.WaitingRow, b: SessionState.WaitingRow): boolean =>
-  a.authority === b.authority && a.payload !== undefined && b.payload !== undefined &&
+  a.closed === b.closed && a.authority === b.authority && a.payload !== undefined && b.payload !== undefined &&
   JSON.stringify([a.payload.route, a.payload.settings]) === JSON.stringify([b.payload.route, b.payload.settings])
 
 // The rows that the head starts a run with, and since when it may.
@@ -412,7 +435,7 @@ const head = (
   let size = 1
   while (size < rows.length && rows[size]!.mode === first.mode && agree(first, rows[size]!)) size += 1
   const group = rows.slice(0, size)
-  if (first.mode === "interrupt" || size < rows.length) return { group, due: -Infinity }
+  if (first.mode === "interrupt" || first.closed || size < rows.length) return { group, due: -Infinity }
   const last = group[size - 1]!
   return {
     group,

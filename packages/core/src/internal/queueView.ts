@@ -2,6 +2,7 @@
 import type { SessionKey } from "@switchyard/protocol/Ids"
 import type { ActiveRun, QueueView } from "@switchyard/protocol/Session"
 import type * as QueuePolicy from "../QueuePolicy.js"
+import { shorten } from "./text.js"
 
 /** @internal */
 export const previewLength = 160
@@ -40,7 +41,4 @@ const phase = (active: QueuePolicy.Active, prepared: boolean): ActiveRun["phase"
   return prepared ? "preparing" : "waiting"
 }
 
-const preview = (text: string): string => {
-  const line = text.replace(/\s+/g, " ").trim()
-  return line.length <= previewLength ? line : `${line.slice(0, previewLength - 1)}…`
-}
+const preview = (text: string): string => shorten(text.replace(/\s+/g, " ").trim(), previewLength)

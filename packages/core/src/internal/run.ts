@@ -29,6 +29,7 @@ import { Sequential, ToolCall } from "../Tools.js"
 import type { Transcript } from "../Transcript.js"
 import { textOf } from "../Transcript.js"
 import { Answer, type Call } from "./answer.js"
+import { shorten } from "./text.js"
 
 /** @internal */
 export interface RunServices {
@@ -73,8 +74,10 @@ export class Run {
   isPrepared = false
   // a run that was detached publishes nothing more
   private detached = false
+  private giveBack: (() => void) | undefined
   private answer: Answer
   private openCalls = new Map<string, Call>()
+  private readonly started = new Set<string>()
   private usage: Usage | undefined
   private changes: PromptChanges = {}
 
@@ -91,7 +94,11 @@ export class Run {
   /** Executes the run and reports its end. Never fails; interrupting it is how it is aborted. */
   readonly execute: Effect.Effect<void> = Effect.suspend(() =>
     Effect.uninterruptibleMask((restore) =>
-      restore(this.services.lanes.withPermit(this.work)).pipe(
+      restore(this.services.lanes.take).pipe(
+        Effect.flatMap((giveBack) => {
+          this.giveBack = giveBack
+          return Effect.ensuring(restore(this.work), Effect.sync(giveBack))
+        }),
         spanned("Session.run", () => ({ "session.id": this.info.sessionKey, "run.id": this.info.runId })),
         Effect.exit,
         Effect.flatMap((exit) => Exit.isSuccess(exit) ? Effect.void : this.fail(exit.cause))
@@ -99,9 +106,10 @@ export class Run {
     )
   )
 
-  /** The run has lost its session: it publishes nothing more. */
+  /** The run has lost its session: it publishes nothing more, and its permit goes to another. */
   detach(): void {
     this.detached = true
+    this.giveBack?.()
   }
 
   /** How the run stands if it ends now: its partial text, results for its open calls. */
@@ -111,7 +119,8 @@ export class Run {
     this.answer = this.newAnswer()
     const now = this.port.now()
     const results = Array.from(this.openCalls.values(), (call) => {
-      if (!this.detached) this.publishToolEnd(call, true, abortedResult)
+      if (!this.started.has(call.id)) this.publishToolStart(call)
+      this.publishToolEnd(call, true, abortedResult)
       return this.resultEntry(call, true, abortedResult, now)
     })
     this.openCalls.clear()
@@ -151,11 +160,11 @@ export class Run {
     this.isPrepared = true
     this.port.preparing()
     const system = yield* this.services.prompts.system(this.info)
+    const firstOwn = this.transcript.size()
     yield* this.enter({ _tag: "first" })
     this.changes = this.services.hooks.registrations.length === 0
       ? {}
       : yield* this.services.hooks.beforePromptBuild({ ...this.info, messages: this.transcript.view() })
-    const firstOwn = this.transcript.size() - 1
     // A boundary that has just been passed is not passed again.
     let passed = true
     for (let step = 1;; step += 1) {
@@ -168,13 +177,13 @@ export class Run {
       }
       // Calls of an answer that was not ended to run tools are not kept.
       const reply = this.answer.message(false)
-      this.answer = this.newAnswer()
       const closed = yield* this.port.boundary({
         _tag: "last",
         reply: finish === "length" ? { ...reply, cut: "length" } : reply,
         route: this.info.route,
         usage: this.usage
       })
+      if (closed._tag === "Entered" || closed._tag === "Closed") this.answer = this.newAnswer()
       if (closed._tag === "Entered") {
         passed = true
         continue
@@ -194,27 +203,21 @@ export class Run {
 
   private deliver(text: string): Effect.Effect<void> {
     const { route } = this.info
-    if (route === null) return Effect.void
+    const ended = { outcome: "completed", results: [], reply: null, note: null, usage: this.usage } as const
+    if (route === null || text.trim() === "") return Effect.sync(() => this.port.end(ended))
     return this.services.delivery.send({ ...this.info, route, text }).pipe(
       Effect.as("confirmed" as const),
       Effect.catchAll((error) => Effect.as(Effect.logWarning(error.message), "failed" as const)),
       // A send that dies may have sent.
       Effect.catchAllDefect((defect) => Effect.as(Effect.logError("A delivery died", defect), "unknown" as const)),
+      // One that does not let itself be interrupted is left behind at the limit.
+      Effect.disconnect,
       Effect.timeoutTo({
         duration: this.services.settings.deliveryTimeoutMs,
         onSuccess: (status) => status,
         onTimeout: () => "unknown" as const
       }),
-      Effect.map((delivery) =>
-        this.port.end({
-          outcome: "completed",
-          results: [],
-          reply: null,
-          note: null,
-          usage: this.usage,
-          delivery
-        })
-      )
+      Effect.map((delivery) => this.port.end({ ...ended, delivery }))
     )
   }
 
@@ -309,6 +312,7 @@ export class Run {
   private runTools = Effect.fnUntraced(function*(this: Run, calls: ReadonlyArray<Call>) {
     const message = this.answer.message(true)
     this.answer = this.newAnswer()
+    this.started.clear()
     for (const call of calls) this.openCalls.set(call.id, call)
     this.port.append([
       Journal.entry("assistant", this.port.now(), message, { run: this.info.runId })
@@ -349,7 +353,8 @@ export class Run {
     return Effect.suspend(() => {
       const now = this.port.now()
       const skipped = calls.map((call) => this.resultEntry(call, true, skippedResult, now))
-      return Effect.map(this.enter({ _tag: "launch", skipped }), (steered) => {
+      // What is skipped gets its result here or not at all: an abort in between must not give it a second one.
+      return Effect.map(Effect.uninterruptible(this.enter({ _tag: "launch", skipped })), (steered) => {
         if (!steered) return true
         for (const call of calls) {
           this.publishToolStart(call)
@@ -390,8 +395,10 @@ export class Run {
     })
   }
 
-  private settleCall(call: Call, isFailure: boolean, result: unknown) {
+  private settleCall(call: Call, failed: boolean, outcome: unknown) {
     if (!this.openCalls.delete(call.id)) return
+    const result = asJson(outcome)
+    const isFailure = failed || result === notJson
     this.port.append([this.resultEntry(call, isFailure, result, this.port.now())])
     this.publishToolEnd(call, isFailure, result)
   }
@@ -406,6 +413,7 @@ export class Run {
   }
 
   private publishToolStart(call: Call) {
+    this.started.add(call.id)
     if (this.detached) return
     this.channel.publish(this.info.runId, {
       stream: "tool",
@@ -449,9 +457,17 @@ const forEachChunk = <A, E>(
 const abortedResult = "Aborted: the run was stopped before this call finished. It may have taken effect in part."
 const skippedResult = "Skipped: a newer message arrived."
 
+const notJson = "The tool gave a result that cannot be stored."
+
+// What cannot be written into the journal must not come near it.
+const asJson = (value: unknown): unknown => {
+  const text = Option.getOrUndefined(Option.liftThrowable(() => JSON.stringify(value ?? null))())
+  return text === undefined ? notJson : value ?? null
+}
+
 const maxEventText = 8_000
 
-const forEvent = (text: string) => text.length <= maxEventText ? text : `${text.slice(0, maxEventText)}…`
+const forEvent = (text: string) => shorten(text, maxEventText)
 
 const describe = (error: unknown): string =>
   error instanceof Error && error.message !== "" ? error.message : typeof error === "string" ? error : "unknown error"

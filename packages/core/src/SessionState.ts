@@ -25,6 +25,8 @@ export interface WaitingRow {
   readonly acceptedAt: number
   readonly since: number
   readonly abort: Journal.AbortCause | null
+  /** The run that the abort was meant for, if the row was bound to it. */
+  readonly abortInto: RunId | null
   /** An interrupt closed the group of `collect` messages that it waits in. */
   readonly closed: boolean
   readonly payload: Journal.Payloads["accepted"] | undefined
@@ -95,6 +97,7 @@ export const apply = (state: SessionState, entry: Journal.Entry, since: number):
           acceptedAt: entry.at,
           since,
           abort: null,
+          abortInto: null,
           closed: false,
           payload: entry.payload
         })
@@ -127,7 +130,12 @@ export const apply = (state: SessionState, entry: Journal.Entry, since: number):
       if (state.open?.runId === entry.run && state.open !== null) {
         return { ...state, open: { ...state.open, abort: cause } }
       }
-      return { ...state, rows: state.rows.map((row) => row.runId === entry.run ? { ...row, abort: cause } : row) }
+      return {
+        ...state,
+        rows: state.rows.map((row) =>
+          row.runId === entry.run ? { ...row, abort: cause, abortInto: entry.into ?? entry.run } : row
+        )
+      }
     }
     case "delivery_started":
       return state.open?.runId === entry.run && state.open !== null

@@ -4,7 +4,7 @@ import { Outbox } from "@switchyard/core/Delivery"
 import { SessionHost } from "@switchyard/core/SessionHost"
 import { Sessions } from "@switchyard/core/Sessions"
 import { ScriptedModel, text, toolCall, toolCalls } from "@switchyard/testkit/ScriptedModel"
-import { Effect, Option, TestClock } from "effect"
+import { Effect, Fiber, Option, Runtime, TestClock } from "effect"
 import * as support from "./support.js"
 
 const dispositions = Effect.fnUntraced(function*(messages: ReadonlyArray<readonly [string, string]>) {
@@ -390,5 +390,164 @@ describe("queue modes", () => {
         assert.isTrue(Option.isSome(ref))
         assert.deepStrictEqual((yield* sessions.queue({ sessionKey: "s" })).rows, [])
       }).pipe(Effect.provide(support.world([{ text: "1", gate: gate.wait }, text("2"), text("3")])))
+    }))
+})
+
+describe("queue modes, in their corners", () => {
+  it.scoped("an interrupt with clearQueued cancels what waits, with a run in progress and without (3.8)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        yield* support.submit("c", { idempotencyKey: "c", mode: "collect" })
+        yield* support.submit("i", { idempotencyKey: "i", mode: "interrupt", clearQueued: true })
+        assert.deepStrictEqual(yield* outcomes("c"), ["cancelled"])
+        yield* gate.reached
+        yield* dispositions([["f", "followup"], ["s", "steer"]])
+        yield* support.submit("j", { idempotencyKey: "j", mode: "interrupt", clearQueued: true })
+        assert.deepStrictEqual(yield* outcomes("i", "f", "s", "j"), ["aborted", "cancelled", "cancelled", "completed"])
+      }).pipe(Effect.provide(support.world((_, index) => index === 0 ? { text: "1", gate: gate.wait } : text("x"))))
+    }))
+
+  it.scoped("a steer that comes while the run is ending is not bound to it (3)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const sessions = yield* Sessions
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* gate.reached
+        yield* sessions.abort({ runId: "a" })
+        assert.deepStrictEqual(yield* dispositions([["s", "steer"]]), ["queued"])
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("a", "s"), ["aborted", "completed"])
+      }).pipe(Effect.provide(support.world([toolCall("echo", { text: "x" }), text("2")], {
+        tools: support.tools(() => Effect.uninterruptible(gate.wait))
+      })))
+    }))
+
+  it.scoped("a fallen-back steer holds up the steers of its own authority only (3.2)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      const guest = { authority: { senderId: "guest", owner: false, scopes: ["write" as const] } }
+      yield* Effect.gen(function*() {
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* gate.reached
+        assert.strictEqual((yield* support.submit("g", { idempotencyKey: "g" }, guest)).disposition, "queued")
+        assert.strictEqual((yield* support.submit("s", { idempotencyKey: "s" })).disposition, "steering")
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("a", "g", "s"), ["completed", "completed", "merged a"])
+      }).pipe(Effect.provide(support.world((_, index) => index === 0 ? { text: "1", gate: gate.wait } : text("x"))))
+    }))
+
+  it.scoped("a collect head that is aborted frees what it held up (3.6, 8.3)", () =>
+    Effect.gen(function*() {
+      const sessions = yield* Sessions
+      yield* support.submit("c", { idempotencyKey: "c", mode: "collect", debounceMs: 9_000 })
+      yield* support.submit("d", { idempotencyKey: "d", mode: "collect", debounceMs: 0, timeoutMs: 5 })
+      // another deadline: not of one group, which closes the first
+      assert.deepStrictEqual(yield* outcomes("c", "d"), ["completed", "completed"])
+      yield* support.submit("e", { idempotencyKey: "e", mode: "collect", debounceMs: 9_000 })
+      assert.strictEqual((yield* sessions.abort({ runId: "e" })).status, "cancelled")
+      yield* support.submit("f", { idempotencyKey: "f", mode: "followup" })
+      assert.deepStrictEqual(yield* outcomes("e", "f"), ["cancelled", "completed"])
+    }).pipe(Effect.provide(support.world(() => text("x")))))
+
+  it.scoped("the quiet window is that of the last message of the group (3.6)", () =>
+    Effect.gen(function*() {
+      yield* support.submit("c", { idempotencyKey: "c", mode: "collect", debounceMs: 5_000 })
+      yield* support.submit("d", { idempotencyKey: "d", mode: "collect", debounceMs: 100 })
+      yield* TestClock.adjust("100 millis")
+      assert.deepStrictEqual(yield* outcomes("c", "d"), ["merged d", "completed"])
+    }).pipe(Effect.provide(support.world(() => text("x")))))
+
+  it.scoped("messages of different routes are not collected together (3.6)", () =>
+    Effect.gen(function*() {
+      yield* support.submit("c", { idempotencyKey: "c", mode: "collect", route: { channel: "one" } })
+      yield* support.submit("d", { idempotencyKey: "d", mode: "collect", route: { channel: "two" } })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* outcomes("c", "d"), ["completed", "completed"])
+    }).pipe(Effect.provide(support.world(() => text("x")))))
+
+  it.scoped("before a collected run consumed its messages, a member of it is AlreadyMerged (3.4)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const sessions = yield* Sessions
+        yield* support.submit("o", { sessionKey: "busy" })
+        yield* gate.reached
+        yield* support.submit("c", { idempotencyKey: "c", mode: "collect" })
+        yield* support.submit("d", { idempotencyKey: "d", mode: "collect" })
+        yield* TestClock.adjust("1 second")
+        const error = yield* Effect.flip(sessions.abort({ runId: "c" }))
+        assert.strictEqual(error._tag, "AlreadyMerged")
+        yield* sessions.abort({ runId: "d" })
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("c", "d"), ["merged d", "aborted"])
+      }).pipe(Effect.provide(support.world((_, index) => index === 0 ? { text: "1", gate: gate.wait } : text("x"), {
+        lanes: 1
+      })))
+    }))
+
+  it.scoped("a steer that waits at the last boundary of a run with a route enters before anything is sent (3.2, 4.6)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const outbox = yield* Outbox
+        yield* support.submit("a", { idempotencyKey: "a", route: { channel: "chat" } })
+        yield* gate.reached
+        yield* dispositions([["f", "followup"], ["s", "steer"]])
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("a", "s", "f"), ["completed", "merged a", "completed"])
+        assert.deepStrictEqual((yield* outbox.sent).map(({ text }) => text), ["2"])
+      }).pipe(Effect.provide(support.world([{ text: "1", gate: gate.wait }, text("2"), text("3")])))
+    }))
+
+  it.scoped("a followup that waits does not keep tools from running (3.5)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* gate.reached
+        yield* dispositions([["f", "followup"]])
+        yield* gate.open
+        assert.deepStrictEqual(yield* outcomes("a", "f"), ["completed", "completed"])
+        assert.deepStrictEqual((yield* support.transcript()).slice(2, 3), ["tool: echo x"])
+      }).pipe(Effect.provide(support.world([
+        { ...toolCall("echo", { text: "x" }), gate: gate.wait },
+        text("2"),
+        text("3")
+      ])))
+    }))
+
+  it.scoped("callers that come at the same moment to a session without an actor are all answered (2.1, 9.1)", () =>
+    Effect.gen(function*() {
+      const runtime = yield* Effect.runtime<support.World>()
+      // fibers of their own, as connections have
+      const fibers = ["a", "b", "c"].map((id) =>
+        Runtime.runFork(runtime)(support.submit(id, { idempotencyKey: id, mode: "followup" }))
+      )
+      yield* Effect.forEach(fibers, Fiber.join)
+      assert.deepStrictEqual(yield* outcomes("a", "b", "c"), ["completed", "completed", "completed"])
+      yield* TestClock.adjust("301 seconds")
+      const again = ["d", "e"].map((id) => Runtime.runFork(runtime)(support.submit(id, { idempotencyKey: id })))
+      yield* Effect.forEach(again, Fiber.join)
+      assert.deepStrictEqual((yield* outcomes("d", "e"))[0], "completed")
+    }).pipe(Effect.provide(support.world(() => text("x")))))
+
+  it.scoped("a run that was detached gives its permit to others (7)", () =>
+    Effect.gen(function*() {
+      const gate = yield* support.gate
+      yield* Effect.gen(function*() {
+        const sessions = yield* Sessions
+        yield* support.submit("a", { idempotencyKey: "a" })
+        yield* gate.reached
+        yield* sessions.abort({ runId: "a" })
+        yield* support.submit("b", { idempotencyKey: "b", sessionKey: "other" })
+        yield* TestClock.adjust("15 seconds")
+        assert.deepStrictEqual(yield* outcomes("a", "b"), ["aborted", "completed"])
+        yield* gate.open
+      }).pipe(Effect.provide(support.world(
+        (_, index) => index === 0 ? { text: ["1"], gateBetween: () => Effect.uninterruptible(gate.wait) } : text("x"),
+        { lanes: 1 }
+      )))
     }))
 })

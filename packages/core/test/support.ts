@@ -66,6 +66,7 @@ export interface Options {
   readonly store?: Layer.Layer<TranscriptStore.TranscriptStore>
   readonly lock?: Layer.Layer<SessionWriteLock.SessionWriteLock>
   readonly lanes?: number
+  readonly prompts?: Layer.Layer<Prompts.Prompts>
   readonly settings?: Partial<Settings.Values>
 }
 
@@ -90,7 +91,7 @@ export const world = (
       options.tools ?? tools(),
       options.hooks ?? Hooks.layerEmpty,
       options.lock ?? SessionWriteLock.layerMemory,
-      Prompts.layerText("system"),
+      options.prompts ?? Prompts.layerText("system"),
       Delivery.layerMemory,
       EventHub.layer,
       Lanes.layer({ main: options.lanes ?? 8 })

@@ -115,10 +115,10 @@ const recover = (draft: Draft, outcome: "interrupted" | "failed"): Reply => {
       ...(final === "interrupted" ? { error: interruptedError } : final === "failed" ? { error: defectError } : {})
     }, { run: open.runId }))
   }
-  // A row whose run was to be aborted before it consumed its message.
-  for (const row of draft.rows.filter((row) => row.abort !== null)) {
+  // Rows whose run was to be aborted before it consumed its messages.
+  for (const row of draft.rows.filter((row) => row.abort !== null && row.abortInto === row.runId)) {
     draft.commit(Journal.entry("started", now, { startedAt: now }, { run: row.runId }))
-    consume(draft, [row], row.runId)
+    consume(draft, draft.rows.filter((other) => other.abortInto === row.runId), row.runId, true)
     draft.commit(Journal.entry("note", now, { text: notes.aborted }, { run: row.runId }))
     draft.commit(Journal.entry("settled", now, { outcome: "aborted", startedAt: now }, { run: row.runId }))
   }
@@ -239,7 +239,11 @@ const isAbort = (cause: EndCause | null): boolean => cause !== null && cause !==
 const requestAbort = (draft: Draft, active: Active, cause: Journal.AbortCause): boolean => {
   if (active.phase === "closed") return false
   if (isAbort(active.ending)) return true
-  draft.commit(Journal.entry("abort_requested", draft.at.now, { cause }, { run: active.runId }))
+  // A group that is not consumed yet is bound to its run: all of it ends with the run, also after a crash.
+  const bound = active.phase === "starting" ? active.group : [active.runId]
+  for (const run of bound) {
+    draft.commit(Journal.entry("abort_requested", draft.at.now, { cause }, { run, into: active.runId }))
+  }
   draft.set({ ...active, ending: cause })
   draft.commands.push({ _tag: "AbortRun", token: active.token, cause })
   return true

@@ -7,7 +7,8 @@ const Weather = Tool.make("weather", {
   parameters: { city: Schema.String },
   success: Schema.String,
   failure: Schema.String,
-  failureMode: "return" // the model reads the failure and can act on it
+  failureMode: "return", // the model reads the failure and can act on it
+  dependencies: [Tools.ToolCall] // comes with each call
 })
 
 const toolkit = Toolkit.make(Weather)
@@ -18,7 +19,7 @@ const handlers = toolkit.toLayer({
       const call = yield* Tools.ToolCall
       yield* call.progress(`asking about ${city}`)
       return city === "Paris" ? "sunny" : yield* Effect.fail(`There is no weather for ${city}.`)
-    }) as Effect.Effect<string, string>
+    })
 })
 
 export const layer = Layer.provide(Tools.layer(toolkit), handlers)

@@ -83,7 +83,7 @@ describe("what goes wrong around a session", () => {
         const host = yield* SessionHost
         const runtime = yield* Effect.runtime<never>()
         strike = () => {
-          const ref = Option.getOrThrow(Effect.runSync(host.peek(key)))
+          const ref = Option.getOrThrow(Runtime.runSync(runtime)(host.peek(key)))
           Runtime.runFork(runtime)(ref.abort("a" as never))
         }
         yield* support.submit("a", { idempotencyKey: "a" })
@@ -121,15 +121,13 @@ describe("what goes wrong around a session", () => {
 
   it.scoped("the deadline ends a run whose preparing hangs (7)", () =>
     Effect.gen(function*() {
-      yield* Effect.gen(function*() {
-        const sessions = yield* Sessions
-        yield* support.submit("a", { idempotencyKey: "a", timeoutMs: 60_000 })
-        yield* breathe
-        yield* TestClock.adjust("61 seconds")
-        yield* breathe
-        assert.strictEqual((yield* sessions.wait({ runId: "a", timeoutMs: 0 })).outcome, "deadline")
-      }).pipe(Effect.provide(hangingPrompts))
-    }))
+      const sessions = yield* Sessions
+      yield* support.submit("a", { idempotencyKey: "a", timeoutMs: 60_000 })
+      yield* breathe
+      yield* TestClock.adjust("61 seconds")
+      yield* breathe
+      assert.strictEqual((yield* sessions.wait({ runId: "a", timeoutMs: 0 })).outcome, "deadline")
+    }).pipe(Effect.provide(hangingPrompts)))
 
   it.scoped("a send that neither answers nor lets itself be interrupted is unknown after 15 s (4.6)", () =>
     Effect.gen(function*() {

@@ -40,7 +40,7 @@ export const makeReader = (limits: {
         const message: unknown = JSON.parse(rest.slice(start, end))
         if (!isMessage(message)) return notAMessage
         if (size > limits.maxMessageBytes && !(message._tag === "Request" && message.tag === "agent")) return tooLong
-        messages.push(message)
+        messages.push(withPayload(message))
         start = end + 1
       }
       rest = rest.slice(start)
@@ -55,6 +55,14 @@ const tooLong = Either.left(new FrameRefused({ code: 1009, reason: "the message 
 const notAMessage = Either.left(
   new FrameRefused({ code: 1007, reason: "this is not a message of the Switchyard protocol" })
 )
+
+// A payload that is not an object would fail its schema, which ends more than its call. An empty one is answered with what
+// is missing.
+const withPayload = (message: FromClientEncoded): FromClientEncoded =>
+  message._tag !== "Request" || message.tag === "health" ||
+    (typeof message.payload === "object" && message.payload !== null && !Array.isArray(message.payload))
+    ? message
+    : { ...message, payload: {} }
 
 const isId = (u: unknown): boolean => typeof u === "string" && /^\d{1,20}$/.test(u)
 

@@ -239,7 +239,8 @@ export class Actor {
   // --- what others call ---
 
   private makeRef(freshId: SessionId): SessionRef {
-    const { capacity, key } = { capacity: this.deps.services.settings.mailboxCapacity, key: this.key }
+    const { key } = this
+    const capacity = this.deps.services.settings.mailboxCapacity
     const ask = <E>(leave: (asker: Asker) => E | undefined, persistent: boolean, answered?: Answered) =>
       Effect.async<QueuePolicy.Reply, E | AppendError | ActorGone>((resume) => {
         if (this.closed) return resume(new ActorGone({ session: key }))

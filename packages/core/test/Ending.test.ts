@@ -117,7 +117,7 @@ describe("ending early", () => {
       }).pipe(Effect.provide(support.world([{ text: "1", gate: first.wait }, { text: "2", gate: second.wait }])))
     }))
 
-  it.scoped("/stop cancels what waits, then the run, and later messages run (8.6)", () =>
+  it.scoped("/stop cancels what waits, then the run, and later messages run (2.7, 8.6)", () =>
     Effect.gen(function*() {
       const gate = yield* support.gate
       yield* Effect.gen(function*() {

@@ -46,7 +46,7 @@ const follow = (following: Partial<EventHub.Following> = {}) =>
 const settle = Effect.repeatN(Effect.yieldNow(), 30)
 
 describe("EventHub", () => {
-  it.scoped("a late follower gets what it missed, then goes on live, without gap or repeat (5.2)", () =>
+  it.scoped("a late follower gets what it missed, then goes on live, without gap or repeat (5.1, 5.2)", () =>
     Effect.gen(function*() {
       const channel = yield* opened()
       channel.publish(run, { stream: "lifecycle", data: { type: "start", startedAt: 0 } })

@@ -236,7 +236,7 @@ describe("QueuePolicy", () => {
   )
 
   it.effect.prop(
-    "messages are taken in order, but for interrupts and steers into their run (I4, 3.2, 3.8)",
+    "messages are taken in order, but for interrupts and steers into their run (I4, 2.4, 3.2, 3.8)",
     { actions: FastCheck.array(action, { maxLength: 40 }) },
     ({ actions }) =>
       Effect.sync(() => {

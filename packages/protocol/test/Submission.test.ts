@@ -61,7 +61,7 @@ describe("Submission.decode", () => {
     assert.deepStrictEqual(read({ ...nulls, ...good }), read(good))
   })
 
-  it("names the field that is wrong, for each field and each kind of wrong value", () => {
+  it("names the field that is wrong, for each field and each kind of wrong value (2.6)", () => {
     const wrong: Record<string, ReadonlyArray<unknown>> = {
       sessionKey: [1, {}, "", " x", "a\nb", "x".repeat(513), "e\u0301"],
       sessionId: [1, "", "x".repeat(129)],
@@ -111,7 +111,7 @@ describe("Submission.decode", () => {
     assert.notInclude(refusal({ ...good, sender: { id: 5, token: "sk-secret" } }).message, "sk-secret")
   })
 
-  it("takes an empty text with an attachment", () => {
+  it("takes an empty text with an attachment (2.6)", () => {
     assert.isTrue(
       Either.isRight(read({ sessionKey: "main", attachments: [{ mediaType: "text/plain", data: "aGk=" }] }))
     )
@@ -134,7 +134,7 @@ describe("Submission.decode", () => {
     assert.deepInclude(error, { field: "attachments" })
   })
 
-  it("replaces lone surrogates and leaves pairs alone", () => {
+  it("replaces lone surrogates and leaves pairs alone (2.6)", () => {
     const result = Either.getOrThrow(read({ ...good, message: "a\ud800b\udc00c😀" }))
     assert.strictEqual(result.text, "a\ufffdb\ufffdc😀")
   })
